@@ -1,0 +1,43 @@
+"""Compiles the hot leaf modules when that can be done; the same sources run uncompiled.
+
+`ROCKETQ_PURE=1` at install time leaves the compiler out. A module that does not
+compile is left uncompiled: the installation never fails for want of a compiler.
+"""
+
+import os
+
+from setuptools import Extension, setup
+
+# Each is one readable .py file in Cython's pure-Python mode: the same source runs
+# both ways, and the tests run on both.
+HOT_MODULES: list[str] = []
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get("ROCKETQ_PURE") == "1":
+        return []
+    from Cython.Build import cythonize
+
+    return cythonize(
+        [
+            Extension(
+                name,
+                [f"src/{name.replace('.', '/')}.py"],
+                extra_compile_args=["-O2"],
+                optional=True,
+            )
+            for name in HOT_MODULES
+        ],
+        language_level=3,
+        build_dir="build/cython",
+        annotate=False,
+        compiler_directives={
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
+            "annotation_typing": True,
+        },
+    )
+
+
+setup(ext_modules=extensions())
