@@ -8,9 +8,20 @@ import pytest
 
 import rocketq
 
-ORDER = (
-    "common message remoting filter store client namesrv broker admin console spark cli"
-).split()
+ORDER = [
+    "common",
+    "message",
+    "remoting",
+    "filter",
+    "store",
+    "client",
+    "namesrv",
+    "broker",
+    "admin",
+    "console",
+    "spark",
+    "cli",
+]
 SOURCES = Path(rocketq.__file__).parent
 
 
