@@ -1,0 +1,56 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+SOURCES := setup.py pyproject.toml
+# The compiled modules are rebuilt when one of their sources changes.
+HOT     := $(shell sed -n 's/^    "\(rocketq\.[a-z_.]*\)",*/\1/p' setup.py | tr . / | sed 's|^|src/|; s|$$|.py|')
+EXTRAS  := dev,spark,compression
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast test-pure check format peers bench soak clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+$(STAMP): $(SOURCES) $(HOT)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(STAMP) ## the main job end to end, on free ports in a temporary directory
+	@$(BIN)/python -m rocketq.cli.demo
+
+test: $(STAMP) ## the whole suite, on the compiled modules and on their sources
+	@$(BIN)/python -m pytest -q -m 'not slow and not peers'
+	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark' \
+		tests/common tests/message tests/remoting tests/filter tests/store tests/broker
+
+test-pure: $(STAMP) ## the suite on the uncompiled sources alone
+	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark'
+
+check: $(STAMP) ## lint, format, types, and who imports whom
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_imports.py
+
+format: $(STAMP) ## put the sources into form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+peers: $(STAMP) ## the compatibility matrix against real RocketMQ (needs Java 17 and Maven)
+	@$(BIN)/python -m peers.matrix
+
+bench: $(STAMP) ## the comparison with the Java broker, into docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.compare
+
+soak: $(STAMP) ## the long tests: many crash rounds, endurance
+	@$(BIN)/python -m pytest -q -m slow
+
+clean: ## remove what was built
+	rm -rf $(VENV) build src/*.egg-info
+	find src -name '*.so' -delete
