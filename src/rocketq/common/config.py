@@ -1,0 +1,222 @@
+"""RocketMQ's `.conf` and `.properties` files as frozen dataclasses.
+
+A field's key is its name in camelCase (`flush_interval_ms` -> `flushIntervalMs`); where
+RocketMQ's own spelling cannot be derived, the field says it: `field(metadata=key("brokerIP1"))`.
+Values are int, float, bool, str, Path, an Enum (by name) or one of these or None.
+
+    config = load(StoreConfig, parse_properties(path.read_text()))
+
+A key nobody knows is a warning that names the nearest known one, a value that does not
+fit is an error that names key, value and what is allowed.
+"""
+
+import dataclasses
+import difflib
+import enum
+import functools
+import logging
+import re
+import types
+import typing
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rocketq.common.errors import RocketqError
+from rocketq.common.naming import camel_case
+
+logger = logging.getLogger(__name__)
+
+C = TypeVar("C")
+
+
+class ConfigError(RocketqError):
+    """A configuration that cannot be used as it is."""
+
+
+def key(name: str) -> dict[str, str]:
+    """Field metadata for a key that cannot be derived from the field's name."""
+    return {"key": name}
+
+
+# -- text <-> properties ------------------------------------------------------------------
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_PAIR = re.compile(r"((?:[^\\:=\s]|\\.)*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's properties syntax: `key=value` or `key: value`, comments after `#` or `!`.
+
+    A backslash at a line's end continues it. Blanks after a value are dropped, as nobody
+    means them.
+    """
+    properties = {}
+    for line in _logical_lines(text):
+        match = _PAIR.match(line)
+        assert match is not None, line  # matches anything
+        properties[_unescape(match[1])] = _unescape(match[2].rstrip())
+    return properties
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Lines without comments and blank ones, continued lines joined."""
+    lines = []
+    parts: list[str] = []
+    for physical in re.split(r"\r\n|\r|\n", text):
+        line = physical.lstrip(" \t\f")
+        if not parts and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2 == 1:
+            parts.append(line[:-1])
+        else:
+            lines.append("".join([*parts, line]))
+            parts = []
+    if parts:
+        lines.append("".join(parts))
+    return lines
+
+
+def _unescape(text: str) -> str:
+    def resolve(match: re.Match[str]) -> str:
+        escape = match[1]
+        if len(escape) == 5:
+            return chr(int(escape[1:], 16))
+        return _ESCAPES.get(escape, escape)
+
+    return _ESCAPE.sub(resolve, text)
+
+
+def format_properties(config: object) -> str:
+    """All settings as `key=value` lines, the form in which servers report them (3.14)."""
+    return "".join(f"{name}={value}\n" for name, value in to_properties(config).items())
+
+
+def to_properties(config: object) -> dict[str, str]:
+    """Key -> value text of every setting that has one."""
+    return {
+        name: _format_value(getattr(config, setting.field))
+        for name, setting in settings(type(config)).items()
+        if getattr(config, setting.field) is not None
+    }
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return value.name
+    return str(value)
+
+
+# -- properties <-> dataclass -------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of a configuration class."""
+
+    key: str
+    field: str
+    kind: type
+    optional: bool
+
+
+def settings(cls: type) -> Mapping[str, Setting]:
+    """The keys that a configuration class knows."""
+    return _settings(cls)
+
+
+@functools.cache
+def _settings(cls: Hashable) -> Mapping[str, Setting]:
+    assert isinstance(cls, type) and dataclasses.is_dataclass(cls), cls
+    hints = typing.get_type_hints(cls)
+    found = {}
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        name = field.metadata.get("key") or camel_case(field.name)
+        kind, optional = _kind(hints[field.name])
+        found[name] = Setting(name, field.name, kind, optional)
+    return types.MappingProxyType(found)
+
+
+def _kind(hint: Any) -> tuple[type, bool]:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        assert len(kinds) == 1, hint
+        return kinds[0], True
+    return hint, False
+
+
+def load(cls: type[C], properties: Mapping[str, str]) -> C:
+    """Build a configuration; unknown keys are warned about."""
+    return load_all(properties, cls)[0]  # type: ignore[no-any-return]
+
+
+def load_all(properties: Mapping[str, str], *classes: type) -> tuple[Any, ...]:
+    """Build several configurations out of one file, as `broker.conf` holds broker and store."""
+    warn_about_unknown(properties, *classes)
+    return tuple(cls(**_values(cls, properties)) for cls in classes)
+
+
+def update(config: C, properties: Mapping[str, str]) -> C:
+    """The same configuration with some settings changed; keys of others are left to them."""
+    values = _values(type(config), properties)
+    return dataclasses.replace(config, **values) if values else config  # type: ignore[type-var]
+
+
+def warn_about_unknown(properties: Mapping[str, str], *classes: type) -> None:
+    """One line for each key that none of the classes has."""
+    known = [name for cls in classes for name in settings(cls)]
+    for name in properties:
+        if name in known:
+            continue
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        logger.warning("unknown configuration key %s is ignored%s", name, hint)
+
+
+def _values(cls: type, properties: Mapping[str, str]) -> dict[str, Any]:
+    known = settings(cls)
+    return {
+        known[name].field: parse_value(known[name], text)
+        for name, text in properties.items()
+        if name in known
+    }
+
+
+def parse_value(setting: Setting, text: str) -> Any:
+    """Convert one value, or say what would have been allowed."""
+    text = text.strip()
+    if setting.optional and not text:
+        return None
+    kind = setting.kind
+    if kind is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise _refused(setting, text, "true or false")
+    if kind is int:
+        if re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+            return int(text)
+        raise _refused(setting, text, "a whole number")
+    if kind is float:
+        try:
+            return float(text)
+        except ValueError:
+            raise _refused(setting, text, "a number") from None
+    if issubclass(kind, enum.Enum):
+        names = {member.name.upper(): member for member in kind}
+        if text.upper() in names:
+            return names[text.upper()]
+        raise _refused(setting, text, "one of " + ", ".join(member.name for member in kind))
+    if kind is Path:
+        return Path(text)
+    assert kind is str, setting
+    return text
+
+
+def _refused(setting: Setting, text: str, allowed: str) -> ConfigError:
+    return ConfigError(f"{setting.key}={text}: must be {allowed}")
