@@ -1,0 +1,71 @@
+"""What came of a send."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rocketq.message.queue import MessageQueue
+
+
+class SendStatus(Enum):
+    """How safe a message is that the broker has taken. All but SEND_OK are worth a log line."""
+
+    SEND_OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    """Stored, but not known to be on disk yet (SYNC_FLUSH)."""
+    SLAVE_NOT_AVAILABLE = 11
+    """Stored, but no slave keeps up (SYNC_MASTER)."""
+    FLUSH_SLAVE_TIMEOUT = 12
+    """Stored, but not known to be on a slave yet (SYNC_MASTER)."""
+
+
+class SendResult:
+    """The broker's receipt for one message."""
+
+    __slots__ = (
+        "msg_id",
+        "offset_msg_id",
+        "queue",
+        "queue_offset",
+        "recall_handle",
+        "region_id",
+        "status",
+        "trace_on",
+        "transaction_id",
+    )
+
+    def __init__(
+        self,
+        status: SendStatus,
+        msg_id: str,
+        offset_msg_id: str,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        transaction_id: str = "",
+        region_id: str = "",
+        trace_on: bool = True,
+        recall_handle: str = "",
+    ) -> None:
+        self.status = status
+        self.msg_id = msg_id
+        """The unique id the producer gave the message."""
+        self.offset_msg_id = offset_msg_id
+        """Where the broker stored it."""
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.transaction_id = transaction_id
+        self.region_id = region_id
+        self.trace_on = trace_on
+        self.recall_handle = recall_handle
+        """Calls a timed message back (`Producer.recall`)."""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status is SendStatus.SEND_OK
+
+    def __repr__(self) -> str:
+        return (
+            f"SendResult({self.status.name}, msg_id={self.msg_id!r}, queue={self.queue}, "
+            f"queue_offset={self.queue_offset})"
+        )
