@@ -131,7 +131,8 @@ def settings(cls: type) -> Mapping[str, Setting]:
 
 @functools.cache
 def _settings(cls: Hashable) -> Mapping[str, Setting]:
-    assert isinstance(cls, type) and dataclasses.is_dataclass(cls), cls
+    assert isinstance(cls, type), cls
+    assert dataclasses.is_dataclass(cls), cls
     hints = typing.get_type_hints(cls)
     found = {}
     for field in dataclasses.fields(cls):

@@ -1,0 +1,3 @@
+"""Bytes in whatever form they lie in memory."""
+
+Buffer = bytes | bytearray | memoryview

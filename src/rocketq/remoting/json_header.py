@@ -1,0 +1,108 @@
+"""The JSON form of a frame's header, read and written in general.
+
+    {"code":105,"extFields":{"topic":"TopicA"},"flag":0,"language":"JAVA","opaque":7,
+     "serializeTypeCurrentRPC":"JSON","version":479}
+
+Written like Java does: keys in alphabetical order, no blanks, what is absent left out, and
+nothing but strings in `extFields`. Read as leniently as fastjson reads it; numbers and
+booleans in `extFields`, which clients other than Java put there, become their text.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rocketq.common import json
+from rocketq.remoting.codes import LanguageCode
+from rocketq.remoting.errors import BadFrame
+
+_LANGUAGES = {language.name: language.value for language in LanguageCode}
+_LANGUAGE_NAMES = {language.value: language.name for language in LanguageCode}
+
+
+class HeaderFields(NamedTuple):
+    """What a header says, whichever way it was encoded."""
+
+    code: int
+    language: int
+    version: int
+    opaque: int
+    flag: int
+    remark: str | None
+    ext_fields: dict[str, str] | None
+
+
+def decode_json_header(raw: bytes | bytearray | memoryview) -> HeaderFields:
+    """Read a header, or raise BadFrame."""
+    try:
+        header = json.loads(raw)
+    except json.JsonError as error:
+        raise BadFrame(f"header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise BadFrame("header is not a JSON object")
+    return HeaderFields(
+        code=_int32(header, "code"),
+        language=_language(header.get("language")),
+        version=_int32(header, "version"),
+        opaque=_int32(header, "opaque"),
+        flag=_int32(header, "flag"),
+        remark=_text(header.get("remark")),
+        ext_fields=_ext_fields(header.get("extFields")),
+    )
+
+
+def encode_json_header(fields: HeaderFields) -> bytes:
+    """Write a header."""
+    header: dict[str, Any] = {"code": fields.code}
+    if fields.ext_fields is not None:
+        header["extFields"] = fields.ext_fields
+    header["flag"] = fields.flag
+    header["language"] = _LANGUAGE_NAMES.get(fields.language, "OTHER")
+    header["opaque"] = fields.opaque
+    if fields.remark is not None:
+        header["remark"] = fields.remark
+    header["serializeTypeCurrentRPC"] = "JSON"
+    header["version"] = fields.version
+    return json.dumps(header)
+
+
+def _int32(header: Mapping[str, Any], name: str) -> int:
+    value = header.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            raise BadFrame(f"header field {name} is not a number") from None
+    if not isinstance(value, int) or not -(2**31) <= value < 2**31:
+        raise BadFrame(f"header field {name} is not a 32-bit number")
+    return int(value)
+
+
+def _language(value: Any) -> int:
+    if isinstance(value, str):
+        return _LANGUAGES.get(value, LanguageCode.OTHER)
+    if isinstance(value, int) and value in _LANGUAGE_NAMES:
+        return value
+    return LanguageCode.OTHER
+
+
+def _ext_fields(value: Any) -> dict[str, str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BadFrame("extFields is not a JSON object")
+    return {str(name): text for name, item in value.items() if (text := _text(item)) is not None}
+
+
+def _text(value: Any) -> str | None:
+    """The text form that Java gives a value; `None` when there is none."""
+    if value is None or isinstance(value, str):
+        return value
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return json.dumps(value).decode()
