@@ -8,7 +8,7 @@ from rocketq.remoting.headers.header import RequestHeader, ResponseHeader, wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PutKVConfig(RequestHeader):
+class PutKvConfig(RequestHeader):
     """Sets one key of a namespace."""
 
     CODE: ClassVar = RequestCode.PUT_KV_CONFIG
@@ -19,7 +19,7 @@ class PutKVConfig(RequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetKVConfig(RequestHeader):
+class GetKvConfig(RequestHeader):
     """Asks for one key of a namespace."""
 
     CODE: ClassVar = RequestCode.GET_KV_CONFIG
@@ -29,14 +29,14 @@ class GetKVConfig(RequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetKVConfigResponse(ResponseHeader):
+class GetKvConfigResponse(ResponseHeader):
     """The value, if there is one."""
 
     value: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteKVConfig(RequestHeader):
+class DeleteKvConfig(RequestHeader):
     """Removes one key of a namespace."""
 
     CODE: ClassVar = RequestCode.DELETE_KV_CONFIG
@@ -46,7 +46,7 @@ class DeleteKVConfig(RequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetKVListByNamespace(RequestHeader):
+class GetKvListByNamespace(RequestHeader):
     """Asks for all keys of a namespace."""
 
     CODE: ClassVar = RequestCode.GET_KVLIST_BY_NAMESPACE
@@ -105,7 +105,7 @@ class GetRouteInfo(RequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WipeWritePermOfBroker(RequestHeader):
+class WipeWritePerm(RequestHeader):
     """Takes the write permission from all topics of a broker."""
 
     CODE: ClassVar = RequestCode.WIPE_WRITE_PERM_OF_BROKER
@@ -114,14 +114,14 @@ class WipeWritePermOfBroker(RequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WipeWritePermOfBrokerResponse(ResponseHeader):
+class WipeWritePermResponse(ResponseHeader):
     """How many topics were changed."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddWritePermOfBroker(RequestHeader):
+class AddWritePerm(RequestHeader):
     """Gives the write permission back to all topics of a broker."""
 
     CODE: ClassVar = RequestCode.ADD_WRITE_PERM_OF_BROKER
@@ -130,7 +130,7 @@ class AddWritePermOfBroker(RequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddWritePermOfBrokerResponse(ResponseHeader):
+class AddWritePermResponse(ResponseHeader):
     """How many topics were changed."""
 
     add_topic_count: int
