@@ -1,0 +1,467 @@
+# cython: boundscheck=True
+# (compiled as it stands, and with bounds: a record handed in by a caller may be anything)
+"""Messages: what a producer sends, and what a consumer gets.
+
+A `Message` is a topic, a body and properties. Tags, keys, delay level and the like are
+properties too; they have attributes here because RocketMQ knows their names.
+
+A `MessageExt` is a message as a broker stored it. It keeps the bytes of its record (layout in
+`rocketq.message.record`) and reads a field when it is asked for, so that a consumer which
+looks at bodies only pays for bodies only.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from rocketq.message import compression, hosts, ids
+from rocketq.message.flags import SysFlag
+from rocketq.message.properties import (
+    PropertyName,
+    check_user_property,
+    decode_properties,
+    encode_properties,
+    get_property,
+)
+from rocketq.message.queue import MessageQueue
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+KEY_SEPARATOR: Final = " "
+
+_BORN_V6: Final = SysFlag.BORN_HOST_V6
+_STORE_V6: Final = SysFlag.STORE_HOST_V6
+
+_unpack_int16 = struct.Struct(">h").unpack_from
+_unpack_int32 = struct.Struct(">i").unpack_from
+_unpack_int64 = struct.Struct(">q").unpack_from
+
+
+class Message:
+    """What a producer sends.
+
+    >>> message = Message("orders", b"...", tags="paid", keys=["42"], properties={"shop": "7"})
+    >>> message.tags, message.keys, message.get_property("shop")
+    ('paid', ['42'], '7')
+    """
+
+    __slots__ = ("_body", "_flag", "_properties", "_topic")
+
+    _topic: str | None
+    _body: bytes | None
+    _flag: int | None
+    _properties: dict[str, str] | None
+
+    def __init__(
+        self,
+        topic: str,
+        body: Buffer = b"",
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        sharding_key: str | None = None,
+        flag: int = 0,
+        wait_store_ok: bool = True,
+    ) -> None:
+        """Make a message.
+
+        tags: one tag, by which consumers may select.
+        keys: what the message can be found by later; one or several, without blanks.
+        properties: your own, for SQL selection or for the consumer. Names that RocketMQ
+            uses itself are refused.
+        delay_level: deliver later, by the broker's table of levels (1 is 1 s by default).
+        delay_ms, deliver_at_ms: deliver after a time or at one; needs a broker with timers.
+        sharding_key: messages with the same one go to the same queue.
+        flag: a number of your own.
+        wait_store_ok: whether the broker answers only when the message is as safe as it is
+            configured to make it.
+        """
+        self._topic = topic
+        self._flag = flag
+        self._properties = {}
+        self.body = body
+        if properties:
+            for name, value in properties.items():
+                check_user_property(name, value)
+            self._properties.update(properties)
+        if tags:
+            self.tags = tags
+        if keys:
+            self.keys = keys
+        if delay_level:
+            self.delay_level = delay_level
+        if delay_ms is not None:
+            self._properties[PropertyName.TIMER_DELAY_MS] = str(delay_ms)
+        if deliver_at_ms is not None:
+            self._properties[PropertyName.TIMER_DELIVER_MS] = str(deliver_at_ms)
+        if sharding_key:
+            self.sharding_key = sharding_key
+        if not wait_store_ok:
+            self.wait_store_ok = False
+
+    @classmethod
+    def of(cls, topic: str, body: bytes, properties: dict[str, str], flag: int = 0) -> "Message":
+        """A message with exactly these properties, whoever they belong to; nothing is checked."""
+        message = Message.__new__(Message)
+        message._topic = topic
+        message._body = body
+        message._properties = properties
+        message._flag = flag
+        return message
+
+    @property
+    def topic(self) -> str:
+        topic = self._topic
+        if topic is None:
+            topic = self._topic = self._load_topic()
+        return topic
+
+    @topic.setter
+    def topic(self, topic: str) -> None:
+        self._topic = topic
+
+    @property
+    def body(self) -> bytes:
+        body = self._body
+        if body is None:
+            body = self._body = self._load_body()
+        return body
+
+    @body.setter
+    def body(self, body: Buffer) -> None:
+        if type(body) is not bytes:
+            if isinstance(body, str):
+                raise TypeError("a body is bytes: encode the text first, body=text.encode()")
+            body = bytes(body)
+        self._body = body
+
+    @property
+    def flag(self) -> int:
+        """A number of the application's own."""
+        flag = self._flag
+        if flag is None:
+            flag = self._flag = self._load_flag()
+        return flag
+
+    @flag.setter
+    def flag(self, flag: int) -> None:
+        self._flag = flag
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, the system's among them."""
+        properties = self._properties
+        if properties is None:
+            properties = self._properties = self._load_properties()
+        return properties
+
+    @properties.setter
+    def properties(self, properties: dict[str, str]) -> None:
+        self._properties = properties
+
+    def get_property(self, name: str) -> str | None:
+        """One property, or None."""
+        return self.properties.get(name)
+
+    def put_user_property(self, name: str, value: str) -> None:
+        """Set a property of your own; names that RocketMQ uses itself are refused."""
+        check_user_property(name, value)
+        self.properties[name] = value
+
+    def encoded_properties(self) -> bytes:
+        """The properties as they travel and are stored."""
+        return encode_properties(self.properties)
+
+    @property
+    def tags(self) -> str | None:
+        return self.get_property(PropertyName.TAGS)
+
+    @tags.setter
+    def tags(self, tags: str | None) -> None:
+        self._set(PropertyName.TAGS, tags)
+
+    @property
+    def keys(self) -> list[str]:
+        """What the message can be found by. Set it to one key, or to several."""
+        return (self.get_property(PropertyName.KEYS) or "").split()
+
+    @keys.setter
+    def keys(self, keys: str | Iterable[str]) -> None:
+        text = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        self._set(PropertyName.KEYS, text or None)
+
+    @property
+    def delay_level(self) -> int:
+        """The delay level, 0 for none."""
+        text = self.get_property(PropertyName.DELAY)
+        return int(text) if text else 0
+
+    @delay_level.setter
+    def delay_level(self, level: int) -> None:
+        self._set(PropertyName.DELAY, str(level) if level else None)
+
+    @property
+    def sharding_key(self) -> str | None:
+        return self.get_property(PropertyName.SHARDING_KEY)
+
+    @sharding_key.setter
+    def sharding_key(self, key: str | None) -> None:
+        self._set(PropertyName.SHARDING_KEY, key)
+
+    @property
+    def wait_store_ok(self) -> bool:
+        """Whether the broker answers only once flush and replication are as configured."""
+        return self.get_property(PropertyName.WAIT) != "false"
+
+    @wait_store_ok.setter
+    def wait_store_ok(self, wait: bool) -> None:
+        self._set(PropertyName.WAIT, None if wait else "false")
+
+    @property
+    def unique_key(self) -> str | None:
+        """The id the producer gave the message, once it was sent."""
+        return self.get_property(PropertyName.UNIQUE_KEY)
+
+    @unique_key.setter
+    def unique_key(self, unique_key: str | None) -> None:
+        self._set(PropertyName.UNIQUE_KEY, unique_key)
+
+    @property
+    def transaction_id(self) -> str | None:
+        return self.get_property(PropertyName.TRANSACTION_ID) or self.unique_key
+
+    def _set(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.properties.pop(name, None)
+        else:
+            self.properties[name] = value
+
+    # A message made by a user has all its parts; only a stored one loads them on demand.
+
+    def _load_topic(self) -> str:
+        raise AssertionError("a message has a topic from the start")
+
+    def _load_body(self) -> bytes:
+        raise AssertionError("a message has a body from the start")
+
+    def _load_flag(self) -> int:
+        raise AssertionError("a message has a flag from the start")
+
+    def _load_properties(self) -> dict[str, str]:
+        raise AssertionError("a message has properties from the start")
+
+    def __repr__(self) -> str:
+        # Never the body: it may be large, and it is nobody's business in a log.
+        return (
+            f"{type(self).__name__}(topic={self.topic!r}, body=<{len(self.body)} bytes>, "
+            f"properties={self.properties!r})"
+        )
+
+
+class MessageExt(Message):
+    """A message as a broker stored it, as consumers get it.
+
+    Made by `rocketq.message.record.decode_records` and its kin, which check the record first.
+    Topic, properties, body and `reconsume_times` may be changed by the client in memory; the
+    rest is what the record says.
+    """
+
+    __slots__ = ("_added", "_reconsume_times", "broker_name", "record")
+
+    record: bytes
+    """The stored record."""
+    broker_name: str
+    """The broker it was pulled from, empty where that is not known."""
+    _reconsume_times: int | None
+    _added: Mapping[str, str] | None
+
+    def __init__(
+        self, record: bytes, broker_name: str = "", added: Mapping[str, str] | None = None
+    ) -> None:
+        """A checked record; `added` are properties that only this client sees."""
+        self.record = record
+        self.broker_name = broker_name
+        self._added = added
+        self._topic = None
+        self._body = None
+        self._flag = None
+        self._properties = None
+        self._reconsume_times = None
+
+    # Positions are those of rocketq.message.record; a host of 20 bytes shifts what follows.
+
+    @property
+    def store_size(self) -> int:
+        """Bytes it takes in the commit log."""
+        return len(self.record)
+
+    @property
+    def body_crc(self) -> int:
+        """CRC-32 of the stored body, without its highest bit."""
+        return _int32(self.record, 8)
+
+    @property
+    def queue_id(self) -> int:
+        return _int32(self.record, 12)
+
+    @property
+    def queue_offset(self) -> int:
+        """Its number in its queue."""
+        return _int64(self.record, 20)
+
+    @property
+    def physical_offset(self) -> int:
+        """Where it starts in the commit log."""
+        return _int64(self.record, 28)
+
+    @property
+    def sys_flag(self) -> int:
+        """Bits of `SysFlag`."""
+        return _int32(self.record, 36)
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer sent it, in ms."""
+        return _int64(self.record, 40)
+
+    @property
+    def born_host(self) -> tuple[str, int]:
+        """Address and port it came from."""
+        return hosts.decode_host(self.raw_born_host)
+
+    @property
+    def store_timestamp(self) -> int:
+        """When the broker stored it, in ms."""
+        return _int64(self.record, 68 if self.record[39] & _BORN_V6 else 56)
+
+    @property
+    def store_host(self) -> tuple[str, int]:
+        """Address and port of the broker that stored it."""
+        return hosts.decode_host(self.raw_store_host)
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was given back already."""
+        times = self._reconsume_times
+        if times is None:
+            times = self._reconsume_times = _int32(self.record, _body_at(self.record) - 16)
+        return times
+
+    @reconsume_times.setter
+    def reconsume_times(self, times: int) -> None:
+        self._reconsume_times = times
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Where the half message of a committed one lies in the commit log."""
+        return _int64(self.record, _body_at(self.record) - 12)
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The id that says where it is stored."""
+        return ids.offset_message_id(self.raw_store_host, self.physical_offset)
+
+    @property
+    def msg_id(self) -> str:
+        """The id its producer gave it; where there is none, the one of its place."""
+        return self.unique_key or self.offset_msg_id
+
+    @property
+    def queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+    @property
+    def raw_born_host(self) -> bytes:
+        """As `rocketq.message.hosts` encodes it."""
+        return self.record[48 : 68 if self.record[39] & _BORN_V6 else 56]
+
+    @property
+    def raw_store_host(self) -> bytes:
+        end = _body_at(self.record) - 16
+        return self.record[end - (20 if self.record[39] & _STORE_V6 else 8) : end]
+
+    @property
+    def raw_body(self) -> bytes:
+        """The body as it is stored, perhaps compressed."""
+        record = self.record
+        start = _body_at(record)
+        return record[start : start + _int32(record, start - 4)]
+
+    @property
+    def raw_topic(self) -> bytes:
+        start, end = _topic_span(self.record)
+        return self.record[start:end]
+
+    @property
+    def raw_properties(self) -> bytes:
+        """The properties as they are stored."""
+        return self.record[_topic_span(self.record)[1] + 2 :]
+
+    @property
+    def is_body_intact(self) -> bool:
+        """Whether the stored body still has the checksum the broker gave it."""
+        return zlib.crc32(self.raw_body) & 0x7FFFFFFF == self.body_crc
+
+    def get_property(self, name: str) -> str | None:
+        if self._properties is not None:
+            return self._properties.get(name)
+        if self._added is not None and name in self._added:
+            return self._added[name]
+        # Not worth decoding them all.
+        value = get_property(self.raw_properties, name.encode())
+        return None if value is None else value.decode("utf-8", "replace")
+
+    def _load_topic(self) -> str:
+        return self.raw_topic.decode("utf-8", "replace")
+
+    def _load_body(self) -> bytes:
+        if self.record[39] & SysFlag.COMPRESSED:
+            return compression.decompress(self.sys_flag, self.raw_body)
+        return self.raw_body
+
+    def _load_flag(self) -> int:
+        return _int32(self.record, 16)
+
+    def _load_properties(self) -> dict[str, str]:
+        properties = decode_properties(self.raw_properties)
+        if self._added:
+            properties.update(self._added)
+        return properties
+
+    def __repr__(self) -> str:
+        return (
+            f"MessageExt(topic={self.topic!r}, queue_id={self.queue_id}, "
+            f"queue_offset={self.queue_offset}, msg_id={self.msg_id!r}, "
+            f"body=<{len(self.raw_body)} bytes stored>, properties={self.properties!r})"
+        )
+
+
+def _int32(record: bytes, at: int) -> int:
+    (value,) = _unpack_int32(record, at)
+    return value  # type: ignore[no-any-return]
+
+
+def _int64(record: bytes, at: int) -> int:
+    (value,) = _unpack_int64(record, at)
+    return value  # type: ignore[no-any-return]
+
+
+def _body_at(record: bytes) -> int:
+    flag = record[39]  # the lowest byte of sysFlag
+    if not flag & (_BORN_V6 | _STORE_V6):
+        return 88
+    return 88 + (12 if flag & _BORN_V6 else 0) + (12 if flag & _STORE_V6 else 0)
+
+
+def _topic_span(record: bytes) -> tuple[int, int]:
+    start = _body_at(record)
+    start += _int32(record, start - 4)
+    if record[7] == 0xAB:  # the lowest byte of the magic: version 2
+        (size,) = _unpack_int16(record, start)
+        return start + 2, start + 2 + size
+    return start + 1, start + 1 + record[start]
