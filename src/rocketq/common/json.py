@@ -69,9 +69,13 @@ class ObjectKey(Mapping[str, Any]):
 
 
 def dumps(value: Any) -> bytes:
-    """Compact, with raw keys. Takes plain data; map keys may be str, int, ObjectKey, NamedTuple."""
+    """Compact, with raw keys.
+
+    Takes plain data and objects with a `to_json` method that turns them into such. Keys of
+    maps may be str, int, ObjectKey and NamedTuple.
+    """
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, _plain, orjson.OPT_PASSTHROUGH_DATACLASS)
     except (TypeError, orjson.JSONEncodeError):
         # Raw keys somewhere inside: write this level by hand, and offer orjson its parts.
         pass
@@ -81,7 +85,16 @@ def dumps(value: Any) -> bytes:
         )
     if isinstance(value, list | tuple):
         return b"[%b]" % b",".join([dumps(item) for item in value])
+    if hasattr(value, "to_json"):
+        return dumps(value.to_json())
     return _dump_scalar(value)
+
+
+def _plain(value: Any) -> Any:
+    """What orjson cannot write, as something it can."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    raise TypeError(value)
 
 
 def dumps_pretty(value: Any) -> bytes:
@@ -92,6 +105,8 @@ def dumps_pretty(value: Any) -> bytes:
 
 
 def _write_pretty(value: Any, line_end: bytes, parts: list[bytes]) -> None:
+    if hasattr(value, "to_json"):
+        value = value.to_json()
     if isinstance(value, Mapping) and value:
         inner = line_end + b"\t"
         separator = b"{" + inner
@@ -123,6 +138,8 @@ _BROWSER_SAFE = 2**53 - 1
 
 
 def _standardised(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        value = value.to_json()
     if isinstance(value, Mapping):
         # Numbers sort as numbers, before they become text.
         names = sorted(value, key=lambda name: (isinstance(name, str), name))

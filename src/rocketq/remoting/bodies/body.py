@@ -1,0 +1,261 @@
+"""JSON bodies: a dataclass is the schema, as with headers.
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class QueueData(Body):
+        broker_name: str
+        read_queue_nums: int
+
+A field's name on the wire is its own in camelCase unless it says otherwise with `wire(...)`.
+Types are str, int, float, bool, Any, other bodies, MessageQueue, lists and dicts of these
+(keys: str, int, MessageQueue), and any of these or None, which is not sent.
+
+Written as Java does: properties in alphabetical order, nothing for None. Read as leniently:
+numbers may be text and text numbers, unknown properties are ignored, a property that is
+missing or makes no sense takes its default, or the zero of its type. Names that stand for
+an enum in Java may arrive as its ordinal: `field(metadata=names("PULL", "POP"))`.
+"""
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+from rocketq.common import json
+from rocketq.common.buffers import Buffer
+from rocketq.common.naming import camel_case
+from rocketq.message.queue import MessageQueue
+from rocketq.remoting.errors import RemotingError
+
+B = TypeVar("B", bound="Body")
+
+
+class BadBody(RemotingError):
+    """A body that is not what its request or response should carry."""
+
+
+def wire(*names: str) -> dict[str, Any]:
+    """Field metadata: the name on the wire, then others that are understood as well."""
+    return {"wire": names}
+
+
+def names(*in_order: str) -> dict[str, Any]:
+    """Field metadata: the names of a Java enum, which may also arrive as their ordinals."""
+    return {"names": in_order}
+
+
+class Body:
+    """What all JSON bodies, and the objects inside them, can do."""
+
+    __slots__ = ()
+
+    def encode(self) -> bytes:
+        """The body as it travels."""
+        return json.dumps(self.to_json())
+
+    @classmethod
+    def decode(cls: type[B], data: Buffer) -> B:
+        """Read a body, or raise BadBody when it is not even an object."""
+        try:
+            value = json.loads(data)
+        except json.JsonError as error:
+            raise BadBody(f"{cls.__name__} is not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise BadBody(f"{cls.__name__} is not a JSON object")
+        return cls.from_json(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, in the order in which it is written."""
+        plain = {}
+        for property_ in properties(type(self)):
+            value = getattr(self, property_.field)
+            if value is not None:
+                plain[property_.names[0]] = property_.write(value)
+        return plain
+
+    @classmethod
+    def from_json(cls: type[B], plain: Mapping[str, Any]) -> B:
+        """From plain data; what is missing or makes no sense gets its default."""
+        values = {}
+        for property_ in properties(cls):
+            value = None
+            for name in property_.names:
+                value = plain.get(name)
+                if value is not None:
+                    break
+            if value is not None:
+                try:
+                    value = property_.read(value)
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    value = None
+            if value is not None:
+                values[property_.field] = value
+            elif property_.required:
+                values[property_.field] = property_.zero()
+        return cls(**values)
+
+
+# -- the schema ---------------------------------------------------------------------------
+
+Read = Callable[[Any], Any]
+Write = Callable[[Any], Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Property:
+    """One field of a body class."""
+
+    field: str
+    names: tuple[str, ...]
+    read: Read
+    write: Write
+    zero: Callable[[], Any]
+    required: bool
+
+
+def properties(cls: type) -> tuple[Property, ...]:
+    """The fields of a body class, in the order in which they are written."""
+    return _properties(cls)
+
+
+@functools.cache
+def _properties(cls: Hashable) -> tuple[Property, ...]:
+    assert isinstance(cls, type), cls
+    assert dataclasses.is_dataclass(cls), cls
+    hints = typing.get_type_hints(cls)
+    found = []
+    for field in dataclasses.fields(cls):
+        wire_names = field.metadata.get("wire") or (camel_case(field.name),)
+        read, write, zero = _conversion(hints[field.name])
+        if "names" in field.metadata:
+            read = functools.partial(_read_name, field.metadata["names"])
+        required = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        found.append(Property(field.name, wire_names, read, write, zero, required))
+    return tuple(sorted(found, key=lambda each: each.names[0]))
+
+
+def _conversion(hint: Any) -> tuple[Read, Write, Callable[[], Any]]:
+    """How a type is read, how it is written, and its zero."""
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
+    if isinstance(hint, types.UnionType) or origin is typing.Union:
+        (kind,) = [kind for kind in arguments if kind is not type(None)]
+        read, write, _ = _conversion(kind)
+        return read, write, _none
+    if origin is list:
+        read_item, write_item, _ = _conversion(arguments[0])
+        return (
+            lambda value: _read_list(read_item, value),
+            _same if write_item is _same else lambda value: [write_item(item) for item in value],
+            list,
+        )
+    if origin is dict:
+        read_key = _key(arguments[0])
+        read_item, write_item, _ = _conversion(arguments[1])
+        return (
+            lambda value: _read_dict(read_key, read_item, value),
+            _same
+            if write_item is _same
+            else lambda value: {name: write_item(item) for name, item in value.items()},
+            dict,
+        )
+    if hint is Any:
+        return _same, _same, _none
+    if hint is MessageQueue:
+        return _read_queue, _write_queue, lambda: MessageQueue("", "", 0)
+    if hint in _SCALARS:
+        read, zero = _SCALARS[hint]
+        return read, _same, zero
+    assert issubclass(hint, Body), hint
+    return (
+        lambda value: hint.from_json(_object(value)),
+        lambda value: value.to_json(),
+        lambda: hint.from_json({}),
+    )
+
+
+def _key(hint: Any) -> Read:
+    """How a map's key is read: text, or an object."""
+    if hint is MessageQueue:
+        return _read_queue
+    read: Read = _SCALARS[hint][0]
+    return read
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _none() -> None:
+    return None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """An object, also one that an old client wrote as text."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    if not isinstance(value, Mapping):
+        raise TypeError(value)
+    return value
+
+
+def _read_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value).decode()
+
+
+def _read_int(value: Any) -> int:
+    if isinstance(value, str) and not value.lstrip("-").isdecimal():
+        return int(float(value))
+    return int(value)
+
+
+def _read_bool(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lower() in ("true", "1")
+    return bool(value)
+
+
+def _read_name(in_order: tuple[str, ...], value: Any) -> str | None:
+    """An enum's name; `None` for one nobody knows, as Java has it."""
+    if isinstance(value, str) and not value.isdecimal():
+        return value
+    ordinal = int(value)
+    return in_order[ordinal] if 0 <= ordinal < len(in_order) else None
+
+
+def _read_list(read_item: Read, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return [read_item(item) for item in value if item is not None]
+
+
+def _read_dict(read_key: Read, read_item: Read, value: Any) -> dict[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(value)
+    return {read_key(name): read_item(item) for name, item in value.items() if item is not None}
+
+
+def _read_queue(value: Any) -> MessageQueue:
+    queue = _object(value)
+    return MessageQueue(
+        topic=_read_text(queue.get("topic", "")),
+        broker_name=_read_text(queue.get("brokerName", "")),
+        queue_id=_read_int(queue.get("queueId", 0)),
+    )
+
+
+def _write_queue(queue: MessageQueue) -> dict[str, Any]:
+    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
+
+
+_SCALARS: dict[Any, tuple[Read, Callable[[], Any]]] = {
+    str: (_read_text, str),
+    int: (_read_int, int),
+    float: (float, float),
+    bool: (_read_bool, bool),
+}

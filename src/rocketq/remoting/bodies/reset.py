@@ -1,0 +1,46 @@
+"""Sending consumers to other offsets (3.9)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rocketq.common import json
+from rocketq.message.queue import MessageQueue
+from rocketq.remoting.bodies.body import Body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffsetBody(Body):
+    """The offset at which to go on, by queue."""
+
+    offset_table: dict[MessageQueue, int] = field(default_factory=dict)
+
+    def encode_as_list(self) -> bytes:
+        """The form for C++ consumers, who cannot read objects as keys."""
+        rows = [
+            {
+                "brokerName": queue.broker_name,
+                "offset": offset,
+                "queueId": queue.queue_id,
+                "topic": queue.topic,
+            }
+            for queue, offset in self.offset_table.items()
+        ]
+        return json.dumps({"offsetTable": rows})
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "ResetOffsetBody":
+        """From a map, or from either form of a list."""
+        table = plain.get("offsetTable")
+        if not isinstance(table, list):
+            return super(ResetOffsetBody, cls).from_json(plain)
+        offsets = {}
+        for row in table:
+            queue, offset = row if isinstance(row, list) else (row, row.get("offset", 0))
+            name = MessageQueue(
+                str(queue.get("topic", "")),
+                str(queue.get("brokerName", "")),
+                int(queue.get("queueId", 0)),
+            )
+            offsets[name] = int(offset)
+        return cls(offset_table=offsets)
