@@ -26,6 +26,9 @@ class SendContext:
     message: Message
     queue: MessageQueue
     address: str
+    msg_id: str = ""
+    body_size: int = 0
+    """As sent, perhaps compressed."""
     message_type: int = 0
     """0 normal, 1 half, 2 commit, 3 delay, 4 order: as in traces."""
     namespace: str = ""
