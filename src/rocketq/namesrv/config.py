@@ -1,0 +1,113 @@
+"""Options of a NameServer, under RocketMQ's own keys and with its defaults.
+
+Options that size RocketMQ's thread pools and buffers are read, shown and stored, so that any
+existing file loads without a warning; one event loop needs none of them, and they change
+nothing here.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rocketq.common import config as config_text
+from rocketq.common.config import ConfigError
+from rocketq.common.files import write_atomically
+
+# Keys nobody may change over the wire, whatever `configBlackList` says: they name files and
+# directories of the host, or guard the list itself.
+_NEVER_UPDATED: Final = frozenset(
+    {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
+)
+
+
+def _home(*parts: str) -> Callable[[], str]:
+    return lambda: str(Path.home().joinpath("namesrv", *parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesrvConfig:
+    """What one NameServer is told at start."""
+
+    # Where it listens and keeps its two files.
+    bind_address: str = "0.0.0.0"
+    listen_port: int = 9876
+    rocketmq_home: str = field(default_factory=lambda: os.environ.get("ROCKETMQ_HOME", ""))
+    kv_config_path: str = field(default_factory=_home("kvConfig.json"))
+    config_store_path: str = field(default_factory=_home("namesrv.properties"))
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+
+    # Brokers.
+    scan_not_active_broker_interval: int = 5_000
+    un_register_broker_queue_capacity: int = 3_000
+    delete_topic_with_broker_registration: bool = False
+    return_order_topic_config_to_broker: bool = True
+    support_acting_master: bool = False
+    notify_min_broker_id_changed: bool = False
+
+    # Clients.
+    order_message_enable: bool = False
+    enable_all_topic_list: bool = True
+    enable_topic_list: bool = True
+    need_wait_for_service: bool = False
+    wait_seconds_for_service: int = 45
+
+    # The network.
+    server_channel_max_idle_time_seconds: int = 120
+    server_socket_backlog: int = 1024
+    server_socket_snd_buf_size: int = 0
+    server_socket_rcv_buf_size: int = 0
+    shutdown_wait_time_seconds: int = 30
+
+    # Accepted without effect.
+    cluster_test: bool = False
+    product_env_name: str = "center"
+    enable_controller_in_namesrv: bool = False
+    enable_shutdown_gracefully: bool = False
+    client_request_thread_pool_nums: int = 8
+    client_request_thread_pool_queue_capacity: int = 50_000
+    default_thread_pool_nums: int = 16
+    default_thread_pool_queue_capacity: int = 10_000
+    server_worker_threads: int = 8
+    server_selector_threads: int = 3
+    server_callback_executor_threads: int = 0
+    server_oneway_semaphore_value: int = 256
+    server_async_semaphore_value: int = 64
+    server_netty_worker_group_enable: bool = True
+    server_pooled_byte_buf_allocator_enable: bool = True
+    use_epoll_native_selector: bool = False
+    write_buffer_high_water_mark: int = 0
+    write_buffer_low_water_mark: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.listen_port <= 65_535:
+            raise ConfigError(f"listenPort={self.listen_port}: a port is a number from 0 to 65535")
+        if self.scan_not_active_broker_interval <= 0:
+            raise ConfigError(
+                f"scanNotActiveBrokerInterval={self.scan_not_active_broker_interval}: "
+                "the time between two scans is at least 1 ms"
+            )
+
+    @property
+    def locked_keys(self) -> frozenset[str]:
+        """The keys an administrator may not change over the wire."""
+        listed = (key.strip() for key in self.config_black_list.split(";"))
+        return _NEVER_UPDATED.union(key for key in listed if key)
+
+
+class LiveConfig:
+    """The configuration in force. An update replaces the whole object, never a part of it."""
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self.current = config
+
+    def update(self, changes: Mapping[str, str]) -> None:
+        """Take changed keys over, and write all keys to `configStorePath`."""
+        self.current = config_text.update(self.current, changes)
+        write_atomically(Path(self.current.config_store_path), self.text().encode())
+
+    def text(self) -> str:
+        """All options as `key=value` lines, in the order of their keys."""
+        options = config_text.to_properties(self.current)
+        return "".join(f"{key}={options[key]}\n" for key in sorted(options))

@@ -1,0 +1,1 @@
+"""What a NameServer answers, one module for each family of requests."""

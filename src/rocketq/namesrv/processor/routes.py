@@ -1,0 +1,187 @@
+"""Requests about topics and the brokers that serve them."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from rocketq.common.clock import Clock
+from rocketq.namesrv.config import LiveConfig
+from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
+from rocketq.namesrv.route_registry import MASTER_ID, RouteForm, RouteRegistry
+from rocketq.remoting.bodies.route import ClusterInfo, TopicList, TopicRouteData
+from rocketq.remoting.codes import RequestCode, ResponseCode, Version
+from rocketq.remoting.command import Command
+from rocketq.remoting.connection import Connection
+from rocketq.remoting.errors import RequestRejected
+from rocketq.remoting.headers.namesrv import (
+    AddWritePerm,
+    AddWritePermResponse,
+    DeleteTopicInNamesrv,
+    GetRouteInfo,
+    GetTopicsByCluster,
+    RegisterTopicInNamesrv,
+    WipeWritePerm,
+    WipeWritePermResponse,
+)
+from rocketq.remoting.server import Routes
+
+_FAQ: Final = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+# Bits of a topic's system flag: of a unit, and subscribed to by one.
+_UNIT: Final = 1
+_UNIT_SUB: Final = 2
+
+
+class RouteProcessor:
+    """Answers who serves which topic, and lets operators change it."""
+
+    def __init__(
+        self, registry: RouteRegistry, kv_config: KvConfig, config: LiveConfig, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._kv_config = kv_config
+        self._config = config
+        self._clock = clock
+        self._started_s = clock.monotonic()
+
+    def routes(self) -> Routes:
+        return {
+            GetRouteInfo.CODE: self._route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._all_topics,
+            GetTopicsByCluster.CODE: self._topics_by_cluster,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self._unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._unit_subscribed_topics,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._unit_subscribed_plain_topics,
+            RegisterTopicInNamesrv.CODE: self._register_topic,
+            DeleteTopicInNamesrv.CODE: self._delete_topic,
+            WipeWritePerm.CODE: self._wipe_write_permission,
+            AddWritePerm.CODE: self._add_write_permission,
+        }
+
+    # --- routes -------------------------------------------------------------------------
+
+    def _route(self, request: Command, connection: Connection) -> Command:
+        config = self._config.current
+        if config.need_wait_for_service and not self._has_waited(config.wait_seconds_for_service):
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "name server not ready")
+        header = request.header(GetRouteInfo)
+        topic = header.topic
+        order_conf = None
+        if config.order_message_enable:
+            order_conf = self._kv_config.get(ORDER_TOPIC_NAMESPACE, topic)
+        if header.zone_name and (header.zone_mode or "").lower() == "true":
+            route = self._registry.route(
+                topic, acting_master=config.support_acting_master, order_conf=order_conf
+            )
+            text = _of_zone(route, header.zone_name).encode() if route else None
+        else:
+            form = RouteForm(
+                request.version >= Version.V4_9_4 or bool(header.accept_standard_json_only),
+                config.support_acting_master,
+            )
+            text = self._registry.encoded_route(topic, form, order_conf)
+        if text is None:
+            raise RequestRejected(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {topic}{_FAQ}",
+            )
+        return request.reply(body=text)
+
+    def _has_waited(self, seconds: int) -> bool:
+        """Whether brokers have had the time to register at a NameServer just started."""
+        return self._clock.monotonic() - self._started_s >= seconds
+
+    def _cluster_info(self, request: Command, connection: Connection) -> Command:
+        info = ClusterInfo(
+            broker_addr_table=dict(self._registry.brokers),
+            cluster_addr_table={c: sorted(n) for c, n in self._registry.clusters.items()},
+        )
+        return request.reply(body=info.encode())
+
+    # --- topic lists --------------------------------------------------------------------
+
+    def _all_topics(self, request: Command, connection: Connection) -> Command:
+        if not self._config.current.enable_all_topic_list:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "disable")
+        return _topic_list(request, self._registry.topics)
+
+    def _topics_by_cluster(self, request: Command, connection: Connection) -> Command:
+        self._check_lists_enabled()
+        cluster = request.header(GetTopicsByCluster).cluster
+        return _topic_list(request, self._registry.topics_of_cluster(cluster))
+
+    def _unit_topics(self, request: Command, connection: Connection) -> Command:
+        self._check_lists_enabled()
+        return _topic_list(request, self._registry.topics_with_flags(lambda f: bool(f & _UNIT)))
+
+    def _unit_subscribed_topics(self, request: Command, connection: Connection) -> Command:
+        self._check_lists_enabled()
+        return _topic_list(request, self._registry.topics_with_flags(lambda f: bool(f & _UNIT_SUB)))
+
+    def _unit_subscribed_plain_topics(self, request: Command, connection: Connection) -> Command:
+        self._check_lists_enabled()
+        return _topic_list(
+            request,
+            self._registry.topics_with_flags(lambda f: bool(f & _UNIT_SUB) and not f & _UNIT),
+        )
+
+    def _check_lists_enabled(self) -> None:
+        if not self._config.current.enable_topic_list:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "disable")
+
+    def _system_topics(self, request: Command, connection: Connection) -> Command:
+        """Every cluster and every broker has a topic of its own name."""
+        names = {*self._registry.clusters, *self._registry.brokers}
+        addresses = (
+            address
+            for broker in self._registry.brokers.values()
+            for address in broker.broker_addrs.values()
+        )
+        return _topic_list(request, sorted(names), next(addresses, None))
+
+    # --- changes ------------------------------------------------------------------------
+
+    def _register_topic(self, request: Command, connection: Connection) -> Command:
+        topic = request.header(RegisterTopicInNamesrv).topic
+        self._registry.register_topic(topic, TopicRouteData.decode(request.body).queue_datas)
+        return request.reply()
+
+    def _delete_topic(self, request: Command, connection: Connection) -> Command:
+        header = request.header(DeleteTopicInNamesrv)
+        self._registry.delete_topic(header.topic, header.cluster_name or None)
+        return request.reply()
+
+    def _wipe_write_permission(self, request: Command, connection: Connection) -> Command:
+        count = self._registry.wipe_write_permission(request.header(WipeWritePerm).broker_name)
+        return request.reply(WipeWritePermResponse(wipe_topic_count=count))
+
+    def _add_write_permission(self, request: Command, connection: Connection) -> Command:
+        count = self._registry.add_write_permission(request.header(AddWritePerm).broker_name)
+        return request.reply(AddWritePermResponse(add_topic_count=count))
+
+
+def _topic_list(request: Command, topics: Iterable[str], address: str | None = None) -> Command:
+    return request.reply(body=TopicList(topic_list=list(topics), broker_addr=address).encode())
+
+
+def _of_zone(route: TopicRouteData, zone: str) -> TopicRouteData:
+    """Only the brokers of a zone, and groups without master: a slave far off beats none."""
+    kept = [
+        broker
+        for broker in route.broker_datas
+        if MASTER_ID not in broker.broker_addrs or (broker.zone_name or "").lower() == zone.lower()
+    ]
+    names = {broker.broker_name for broker in kept}
+    addresses = {address for broker in kept for address in broker.broker_addrs.values()}
+    return replace(
+        route,
+        broker_datas=kept,
+        queue_datas=[queue for queue in route.queue_datas if queue.broker_name in names],
+        filter_server_table={
+            address: servers
+            for address, servers in route.filter_server_table.items()
+            if address in addresses
+        },
+    )

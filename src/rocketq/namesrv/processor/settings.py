@@ -1,0 +1,85 @@
+"""Requests about the key-value settings and the NameServer's own options."""
+
+from rocketq.common.config import ConfigError, parse_properties
+from rocketq.namesrv.config import LiveConfig
+from rocketq.namesrv.kv_config import KvConfig
+from rocketq.remoting.bodies.route import KVTable
+from rocketq.remoting.codes import RequestCode, ResponseCode
+from rocketq.remoting.command import Command
+from rocketq.remoting.connection import Connection
+from rocketq.remoting.errors import RequestRejected
+from rocketq.remoting.headers.namesrv import (
+    DeleteKvConfig,
+    GetKvConfig,
+    GetKvConfigResponse,
+    GetKvListByNamespace,
+    PutKvConfig,
+)
+from rocketq.remoting.server import Routes
+
+
+class SettingsProcessor:
+    """Reads and changes what operators have set."""
+
+    def __init__(self, kv_config: KvConfig, config: LiveConfig) -> None:
+        self._kv_config = kv_config
+        self._config = config
+
+    def routes(self) -> Routes:
+        return {
+            PutKvConfig.CODE: self._put,
+            GetKvConfig.CODE: self._get,
+            DeleteKvConfig.CODE: self._delete,
+            GetKvListByNamespace.CODE: self._list,
+            RequestCode.GET_NAMESRV_CONFIG: self._get_config,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
+        }
+
+    def _put(self, request: Command, connection: Connection) -> Command:
+        header = request.header(PutKvConfig)
+        if not header.namespace or not header.key:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+        self._kv_config.put(header.namespace, header.key, header.value)
+        return request.reply()
+
+    def _get(self, request: Command, connection: Connection) -> Command:
+        header = request.header(GetKvConfig)
+        value = self._kv_config.get(header.namespace, header.key)
+        if value is None:
+            raise RequestRejected(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"No config item, Namespace: {header.namespace} Key: {header.key}",
+            )
+        return request.reply(GetKvConfigResponse(value=value))
+
+    def _delete(self, request: Command, connection: Connection) -> Command:
+        header = request.header(DeleteKvConfig)
+        self._kv_config.delete(header.namespace, header.key)
+        return request.reply()
+
+    def _list(self, request: Command, connection: Connection) -> Command:
+        namespace = request.header(GetKvListByNamespace).namespace
+        table = self._kv_config.namespace(namespace)
+        if not table:
+            raise RequestRejected(
+                ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}"
+            )
+        return request.reply(body=KVTable(table=dict(table)).encode())
+
+    def _get_config(self, request: Command, connection: Connection) -> Command:
+        return request.reply(body=self._config.text().encode())
+
+    def _update_config(self, request: Command, connection: Connection) -> Command:
+        try:
+            changes = parse_properties(bytes(request.body).decode())
+        except UnicodeDecodeError as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"not a text: {error}") from None
+        if not self._config.current.locked_keys.isdisjoint(changes):
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION, "Can not update config in black list."
+            )
+        try:
+            self._config.update(changes)
+        except ConfigError as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        return request.reply()

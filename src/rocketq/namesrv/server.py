@@ -1,0 +1,161 @@
+"""A NameServer: where clients learn which broker serves a topic.
+
+NameServers do not know each other. Brokers register at all of them, clients ask any one.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.service import asked_to_stop, running
+from rocketq.namesrv.config import LiveConfig, NamesrvConfig
+from rocketq.namesrv.kv_config import KvConfig
+from rocketq.namesrv.processor.brokers import BrokerProcessor
+from rocketq.namesrv.processor.routes import RouteProcessor
+from rocketq.namesrv.processor.settings import SettingsProcessor
+from rocketq.namesrv.route_registry import MinimumIdChange, RouteRegistry
+from rocketq.remoting.client import RemotingClient
+from rocketq.remoting.command import Command
+from rocketq.remoting.connection import Connection
+from rocketq.remoting.errors import RemotingError
+from rocketq.remoting.headers.namesrv import NotifyMinBrokerIdChange
+from rocketq.remoting.server import RemotingServer, Routes, ServerConfig
+
+logger = logging.getLogger(__name__)
+
+_NOTICE_TIMEOUT_S: Final = 0.3
+_STOP_GRACE_S: Final = 1.0
+
+
+class NameServer:
+    """Wires the tables to the network; one per process is the rule, several are possible."""
+
+    def __init__(self, config: NamesrvConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._config = LiveConfig(config)
+        self._clock = clock
+        self._registry = RouteRegistry(clock=clock, on_minimum_id_change=self._tell_group)
+        self._kv_config = KvConfig(Path(config.kv_config_path))
+        self._server = RemotingServer(
+            self._routes(),
+            config=ServerConfig(
+                server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
+                server_socket_backlog=config.server_socket_backlog,
+            ),
+            on_close=self._registry.connection_closed,
+        )
+        self._client: RemotingClient | None = None
+        self._notices: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+
+    def _routes(self) -> Routes:
+        return {
+            **BrokerProcessor(self._registry, self._kv_config, self._config).routes(),
+            **RouteProcessor(self._registry, self._kv_config, self._config, self._clock).routes(),
+            **SettingsProcessor(self._kv_config, self._config).routes(),
+        }
+
+    @property
+    def registry(self) -> RouteRegistry:
+        """The tables, for programs that hold a NameServer in their own process."""
+        return self._registry
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also where 0 was asked for."""
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """Where others of this host or network reach it, as `host:port`."""
+        host = self._config.current.bind_address
+        return f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{self.port}"
+
+    async def start(self) -> None:
+        """Load the settings and accept requests; raises OSError when the port is taken."""
+        assert self._serving is None, "already started"
+        started = asyncio.Event()
+        self._serving = asyncio.create_task(self._serve(started), name="name server")
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait((waiting, self._serving), return_when=asyncio.FIRST_COMPLETED)
+        if not started.is_set():
+            waiting.cancel()
+            self._serving.result()
+
+    async def stop(self) -> None:
+        """Answer what was accepted, then close."""
+        self._stop.set()
+        if self._serving is not None:
+            await self._serving
+
+    async def _serve(self, started: asyncio.Event) -> None:
+        """Downwards is the order of starting, upwards that of stopping."""
+        self._kv_config.load()
+        async with (
+            self._telling_brokers(),
+            self._listening(),
+            running("liveness scan", self._scan),
+        ):
+            started.set()
+            await self._stop.wait()
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        config = self._config.current
+        await self._server.start(config.bind_address, config.listen_port)
+        logger.info("listening on %s:%d", config.bind_address, self.port)
+        try:
+            yield
+        finally:
+            await self._server.stop(grace_s=_STOP_GRACE_S)
+
+    @asynccontextmanager
+    async def _telling_brokers(self) -> AsyncIterator[None]:
+        self._client = RemotingClient()
+        try:
+            yield
+        finally:
+            for notice in self._notices:
+                notice.cancel()
+            await self._client.close()
+
+    async def _scan(self, stop: asyncio.Event) -> None:
+        """Removes brokers that fell silent without closing their connection."""
+        interval_s = self._config.current.scan_not_active_broker_interval / 1000
+        while not await asked_to_stop(stop, within_s=interval_s):
+            for connection in self._registry.remove_expired():
+                if isinstance(connection, Connection):
+                    connection.close()
+            interval_s = self._config.current.scan_not_active_broker_interval / 1000
+
+    # --- notices to brokers -------------------------------------------------------------
+
+    def _tell_group(self, change: MinimumIdChange) -> None:
+        if not self._config.current.notify_min_broker_id_changed or self._client is None:
+            return
+        lowest = min(change.members)
+        header = NotifyMinBrokerIdChange(
+            min_broker_id=lowest,
+            broker_name=change.broker_name,
+            min_broker_addr=change.members[lowest],
+            offline_broker_addr=change.offline_address,
+            ha_broker_addr=change.ha_address,
+        )
+        for address in change.members.values():
+            task = asyncio.ensure_future(self._tell(self._client, address, header))
+            self._notices.add(task)
+            task.add_done_callback(self._notices.discard)
+
+    async def _tell(
+        self, client: RemotingClient, address: str, header: NotifyMinBrokerIdChange
+    ) -> None:
+        try:
+            await client.call_oneway(
+                address, Command.request(header, oneway=True), _NOTICE_TIMEOUT_S
+            )
+        except RemotingError as error:
+            logger.warning("broker at %s not told of the lowest id: %s", address, error)
