@@ -1,0 +1,52 @@
+"""Replies to sends that wait until their messages are safe.
+
+With `SYNC_FLUSH` a message is acknowledged once it is on the disk. The store flushes groups
+of messages, and everything sent in one read of a connection waits as one: one callback, one
+write, however many messages.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from rocketq.broker.config import LiveConfig
+from rocketq.store import MessageStore, PutStatus
+
+logger = logging.getLogger(__name__)
+
+
+class Acknowledgements:
+    """Counts what waits, so that senders can be told to wait instead."""
+
+    def __init__(self, live: LiveConfig, store: MessageStore) -> None:
+        self._live = live
+        self._store = store
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Messages stored and not acknowledged yet."""
+        return self._waiting
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many wait that further sends should be refused."""
+        return self._waiting >= self._live.broker.send_thread_pool_queue_capacity
+
+    def when_safe(self, position: int, count: int, answer: Callable[[PutStatus], None]) -> bool:
+        """Have `answer` called once the log is safe up to a position.
+
+        False when there is nothing to wait for: then the caller answers, at once.
+        """
+        future = self._store.durable(position)
+        if future is None:
+            return False
+        self._waiting += count
+
+        def done(settled: asyncio.Future[PutStatus]) -> None:
+            self._waiting -= count
+            status = PutStatus.UNKNOWN_ERROR if settled.cancelled() else settled.result()
+            answer(status)
+
+        future.add_done_callback(done)
+        return True

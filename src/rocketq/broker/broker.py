@@ -1,0 +1,324 @@
+"""The broker: everything in this package, put together.
+
+`Broker.serving` is the whole system in one place. Downwards it is the order of start: the
+store first, the tables, the services above the store, the listeners, and last the word to
+the NameServers that we are here. Upwards it is the order of stop.
+
+One event loop owns everything. Threads only wait for the disk.
+"""
+
+import asyncio
+import gc
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from rocketq.broker.acknowledgements import Acknowledgements
+from rocketq.broker.clients.consumers import ConsumerTable
+from rocketq.broker.clients.producers import ProducerTable
+from rocketq.broker.cold_data import ColdDataLimits
+from rocketq.broker.config import BrokerConfig, LiveConfig
+from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.broker.delay import ScheduledMessages
+from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
+from rocketq.broker.long_polling import LongPolling
+from rocketq.broker.processor.admin.cold_data import ColdDataAdminProcessor
+from rocketq.broker.processor.admin.config import ConfigAdminProcessor
+from rocketq.broker.processor.admin.connections import ConnectionAdminProcessor
+from rocketq.broker.processor.admin.groups import GroupAdminProcessor
+from rocketq.broker.processor.admin.offsets import OffsetAdminProcessor
+from rocketq.broker.processor.admin.progress import ProgressAdminProcessor
+from rocketq.broker.processor.admin.relay import RelayAdminProcessor
+from rocketq.broker.processor.admin.storage import StorageAdminProcessor
+from rocketq.broker.processor.admin.topics import TopicAdminProcessor
+from rocketq.broker.processor.admin.transactions import TransactionAdminProcessor
+from rocketq.broker.processor.client import ClientProcessor
+from rocketq.broker.processor.consumer_offset import ConsumerOffsetProcessor
+from rocketq.broker.processor.end_transaction import EndTransactionProcessor
+from rocketq.broker.processor.lock import LockProcessor
+from rocketq.broker.processor.pull import PullProcessor
+from rocketq.broker.processor.query import QueryProcessor
+from rocketq.broker.processor.reply import ReplyProcessor
+from rocketq.broker.processor.send import SendProcessor
+from rocketq.broker.processor.send_back import SendBackProcessor
+from rocketq.broker.queue_locks import QueueLocks
+from rocketq.broker.registration import Registration
+from rocketq.broker.retry import RetryTopics
+from rocketq.broker.runtime_info import RuntimeInfo
+from rocketq.broker.stats import BrokerStats
+from rocketq.broker.topics import Topics
+from rocketq.broker.transaction import TransactionalMessages
+from rocketq.broker.writer import MessageWriter
+from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.service import running
+from rocketq.message.hosts import encode_host
+from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
+from rocketq.remoting.routes import Routes
+from rocketq.store import MessageStore, StoreConfig
+
+logger = logging.getLogger(__name__)
+
+_VIP_DISTANCE: Final = 2
+_STOP_GRACE_S: Final = 3.0
+
+# What the second port leaves out, so that it stays free for senders when consumers fill
+# the first.
+_NOT_ON_VIP: Final = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+
+
+class Broker:
+    """One broker in this process.
+
+    `async with Broker(...).serving()` runs it for the length of a block; `start` and `stop`
+    do the same for callers that have no block.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        config_path: Path | None = None,
+    ) -> None:
+        self._config = config
+        self._store_config = store_config
+        self._clock = clock
+        self._config_path = config_path
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port clients use; where the configuration said 0, the one it was given."""
+        return self._config.listen_port
+
+    @property
+    def address(self) -> str:
+        """What NameServers and clients are told."""
+        return f"{self._config.broker_ip1}:{self.port}"
+
+    # Life
+
+    async def start(self) -> None:
+        """Start everything; returns when the broker can be used."""
+        assert self._task is None, "already started"
+        ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(
+            self._serve(ready), name=f"broker {self._config.broker_name}"
+        )
+        await asyncio.wait((ready, self._task), return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            await self._task  # raises what went wrong
+
+    async def stop(self) -> None:
+        """Stop everything; returns when all of it is on the disk."""
+        self._stop.set()
+        if self._task is not None:
+            await self._task
+
+    async def stopped(self) -> None:
+        """Wait for the end; raises what ended it, if nobody asked for it."""
+        assert self._task is not None, "not started"
+        await asyncio.shield(self._task)
+
+    async def _serve(self, ready: asyncio.Future[None]) -> None:
+        async with self.serving():
+            ready.set_result(None)
+            await self._stop.wait()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["Broker"]:
+        """The broker, for the length of a block."""
+        config = self._config = await _with_addresses(self._config)
+        clock = self._clock
+        live = LiveConfig(config, self._store_config, path=self._config_path, clock=clock)
+        folder = Path(self._store_config.store_path_root_dir) / "config"
+        store_host = encode_host(config.broker_ip1, config.listen_port)
+
+        # What the broker knows.
+        topics = Topics(live, folder / "topics.json", clock)
+        groups = SubscriptionGroups(live, folder / "subscriptionGroup.json", clock)
+        offsets = ConsumerOffsets(folder / "consumerOffset.json", clock)
+        producers = ProducerTable(clock)
+        consumers = ConsumerTable(live, groups, clock)
+        locks = QueueLocks(clock)
+        stats = BrokerStats(live, clock)
+
+        # What it does with messages.
+        store = MessageStore(self._store_config, clock=clock)
+        writer = MessageWriter(store)
+        acknowledgements = Acknowledgements(live, store)
+        long_polling = LongPolling(clock, limit=config.max_held_pulls)
+        store.on_arrival(long_polling.on_arrival)
+        retries = RetryTopics(topics, groups, locks, stats)
+        scheduled = ScheduledMessages(live, store, stats, folder / "delayOffset.json", clock)
+        writer.add_transformation(scheduled.transform)
+        transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
+        housekeeping = Housekeeping(live, groups, offsets, producers, consumers, store)
+        runtime_info = RuntimeInfo(live, store, stats, scheduled, clock)
+        client = RemotingClient()
+        registration = Registration(live, topics, client, self.address)
+
+        # Who answers what.
+        sends = SendProcessor(
+            *(live, topics, retries, store, writer, transactions, acknowledgements, stats, clock),
+            store_host,
+        )
+        routes = _merged(
+            sends.routes(),
+            SendBackProcessor(live, retries, store, writer, stats).routes(),
+            ReplyProcessor(live, sends, producers, writer, clock, store_host).routes(),
+            PullProcessor(
+                live, topics, groups, offsets, consumers, long_polling, store, stats
+            ).routes(),
+            ClientProcessor(live, topics, groups, producers, consumers, clock).routes(),
+            ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
+            LockProcessor(locks).routes(),
+            QueryProcessor(live, store).routes(),
+            EndTransactionProcessor(live, transactions, writer, store, stats, clock).routes(),
+            # Administration.
+            TopicAdminProcessor(live, topics, offsets, store, stats).routes(),
+            GroupAdminProcessor(groups, offsets, stats).routes(),
+            OffsetAdminProcessor(
+                live, topics, groups, offsets, consumers, scheduled, store
+            ).routes(),
+            ProgressAdminProcessor(
+                *(live, topics, groups, offsets, consumers, store, stats, clock), self.address
+            ).routes(),
+            ConnectionAdminProcessor(producers, consumers, offsets, self.address).routes(),
+            RelayAdminProcessor(live, topics, groups, consumers, store).routes(),
+            StorageAdminProcessor(topics, consumers, store, runtime_info).routes(),
+            ConfigAdminProcessor(live).routes(),
+            TransactionAdminProcessor(transactions, store).routes(),
+            ColdDataAdminProcessor(ColdDataLimits(live)).routes(),
+        )
+
+        def on_connect(connection: Connection) -> None:
+            stats.channel_event("CONNECT")
+
+        def on_close(connection: Connection) -> None:
+            stats.channel_event("CLOSE")
+            producers.drop_connection(connection)
+            consumers.drop_connection(connection)
+
+        server_config = ServerConfig(
+            server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
+            write_buffer_high_water_mark=config.write_buffer_high_water_mark,
+        )
+        vip_routes = {code: route for code, route in routes.items() if code not in _NOT_ON_VIP}
+        server, vip_server = (
+            RemotingServer(each, config=server_config, on_connect=on_connect, on_close=on_close)
+            for each in (routes, vip_routes)
+        )
+        for table in (topics, groups, offsets, scheduled):
+            table.load()
+
+        async with (
+            store,
+            _kept_on_disk(topics, groups, offsets),
+            running("consumer offsets", OffsetSaving(live, offsets).run),
+            running("statistics", stats.run),
+            running("delayed messages", scheduled.run),
+            running("transactions", transactions.run),
+            running("housekeeping", housekeeping.run),
+            _listening(server, config.bind_address, config.listen_port),
+            _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
+            _closing(client),
+            running("registration", registration.run),
+        ):
+            await registration.first_round()
+            _settle_memory()
+            logger.info("broker %s serves at %s", config.broker_name, self.address)
+            try:
+                yield self
+            finally:
+                long_polling.close()
+
+
+def _merged(*parts: Routes) -> Routes:
+    """One table out of many; a code that two of them want is a mistake of ours."""
+    routes: Routes = {}
+    for part in parts:
+        assert not routes.keys() & part.keys(), sorted(routes.keys() & part.keys())
+        routes |= part
+    return routes
+
+
+@asynccontextmanager
+async def _kept_on_disk(
+    *tables: Topics | SubscriptionGroups | ConsumerOffsets,
+) -> AsyncIterator[None]:
+    """Write the tables once more at the end."""
+    try:
+        yield
+    finally:
+        for table in tables:
+            await table.close()
+
+
+@asynccontextmanager
+async def _listening(server: RemotingServer, host: str, port: int) -> AsyncIterator[None]:
+    await server.start(host, port)
+    try:
+        yield
+    finally:
+        await server.stop(_STOP_GRACE_S)
+
+
+@asynccontextmanager
+async def _closing(client: RemotingClient) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await client.close()
+
+
+async def _with_addresses(config: BrokerConfig) -> BrokerConfig:
+    """The configuration with a real port and numeric addresses in it."""
+    loop = asyncio.get_running_loop()
+    addresses = {}
+    for name in ("broker_ip1", "broker_ip2"):
+        host = getattr(config, name)
+        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses[name] = str(found[0][4][0])
+    port = config.listen_port or _free_port(config.bind_address)
+    return replace(config, listen_port=port, **addresses)
+
+
+def _free_port(host: str) -> int:
+    """A port that is free, and whose VIP port is free too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind((host, 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind((host, port - _VIP_DISTANCE))
+            except OSError:
+                continue
+            return port
+
+
+def _settle_memory() -> None:
+    """Tell the garbage collector that what exists now stays.
+
+    A running broker makes few cycles, so looking for them seldom keeps pauses out of the
+    latencies without letting memory grow.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

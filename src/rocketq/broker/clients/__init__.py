@@ -1,0 +1,1 @@
+"""Who is connected: the producers and consumers known from heartbeats."""

@@ -1,0 +1,91 @@
+"""Producers known from heartbeats, by group.
+
+The broker needs them to ask about transactions nobody has decided, and to hand replies to
+the client that asked.
+"""
+
+import logging
+
+from rocketq.broker.clients.channel import ClientChannel
+from rocketq.common.clock import Clock
+from rocketq.remoting import Connection
+
+logger = logging.getLogger(__name__)
+
+
+class ProducerTable:
+    """Group -> connection -> channel. Changed in the loop only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._groups: dict[str, dict[Connection, ClientChannel]] = {}
+        self._by_client_id: dict[str, ClientChannel] = {}
+        self._turns: dict[str, int] = {}
+
+    def register(self, group: str, channel: ClientChannel) -> bool:
+        """Note a heartbeat; True when the channel is new to the group."""
+        channels = self._groups.setdefault(group, {})
+        known = channels.get(channel.connection)
+        if known is not None:
+            known.last_update_ms = self._clock.now_ms()
+            return False
+        channels[channel.connection] = channel
+        self._by_client_id[channel.client_id] = channel
+        logger.info("producer %s joined group %s", channel, group)
+        return True
+
+    def unregister(self, group: str, connection: Connection) -> None:
+        channels = self._groups.get(group)
+        if channels is None:
+            return
+        channel = channels.pop(connection, None)
+        if channel is not None:
+            logger.info("producer %s left group %s", channel, group)
+            self._forget_client(channel)
+        if not channels:
+            del self._groups[group]
+            self._turns.pop(group, None)
+
+    def drop_connection(self, connection: Connection) -> None:
+        """Forget a client whose connection is gone."""
+        for group in [group for group, members in self._groups.items() if connection in members]:
+            self.unregister(group, connection)
+
+    def expire(self, older_than_ms: int) -> list[ClientChannel]:
+        """Forget those not heard of for so long; their connections are the caller's to close."""
+        oldest = self._clock.now_ms() - older_than_ms
+        expired = [
+            (group, channel)
+            for group, channels in self._groups.items()
+            for channel in channels.values()
+            if channel.last_update_ms < oldest
+        ]
+        for group, channel in expired:
+            self.unregister(group, channel.connection)
+        return [channel for _, channel in expired]
+
+    def groups(self) -> list[str]:
+        return list(self._groups)
+
+    def channels(self, group: str) -> list[ClientChannel]:
+        return list(self._groups.get(group, {}).values())
+
+    def find(self, client_id: str) -> ClientChannel | None:
+        """The connection of one client, whatever its groups."""
+        return self._by_client_id.get(client_id)
+
+    def next_channel(self, group: str) -> ClientChannel | None:
+        """Some live member of a group, each in its turn."""
+        members = [channel for channel in self.channels(group) if channel.is_live]
+        if not members:
+            return None
+        turn = self._turns.get(group, -1) + 1
+        self._turns[group] = turn
+        return members[turn % len(members)]
+
+    def _forget_client(self, channel: ClientChannel) -> None:
+        if any(channel.connection in members for members in self._groups.values()):
+            return
+        # A client that has reconnected already is found under its new connection.
+        if self._by_client_id.get(channel.client_id) is channel:
+            del self._by_client_id[channel.client_id]

@@ -1,0 +1,93 @@
+"""What has to be looked at now and then: clients that fell silent, groups that fell behind."""
+
+import asyncio
+import logging
+
+from rocketq.broker.clients.consumers import ConsumerTable
+from rocketq.broker.clients.producers import ProducerTable
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.broker.groups import SubscriptionGroups
+from rocketq.common.service import asked_to_stop
+from rocketq.store import MessageStore
+
+logger = logging.getLogger(__name__)
+
+_PERIOD_S = 10.0
+_ROUNDS_BETWEEN_PROTECTIONS = 18
+
+
+class Housekeeping:
+    """One slow loop for everything that is not urgent."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        producers: ProducerTable,
+        consumers: ConsumerTable,
+        store: MessageStore,
+    ) -> None:
+        self._live = live
+        self._groups = groups
+        self._offsets = offsets
+        self._producers = producers
+        self._consumers = consumers
+        self._store = store
+
+    async def run(self, stop: asyncio.Event) -> None:
+        rounds = 0
+        while not await asked_to_stop(stop, within_s=_PERIOD_S):
+            rounds += 1
+            self.expire_clients()
+            if rounds % _ROUNDS_BETWEEN_PROTECTIONS == 0:
+                self.protect()
+
+    def expire_clients(self) -> None:
+        """Forget and disconnect clients whose heartbeats have stopped."""
+        silence_ms = self._live.broker.channel_expired_timeout
+        expired = self._consumers.expire(silence_ms) + self._producers.expire(silence_ms)
+        for channel in expired:
+            logger.warning("no heartbeat from %s, closing its connection", channel)
+            channel.connection.close()
+
+    def protect(self) -> None:
+        """Stop groups that are so far behind that reading for them would hurt everybody."""
+        config = self._live.broker
+        if not config.disable_consume_if_consumer_read_slowly:
+            return
+        for group in self._consumers.groups():
+            behind = max(
+                (self._bytes_behind(group, topic) for topic in self._topics(group)), default=0
+            )
+            if behind > config.consumer_fallbehind_threshold:
+                logger.warning(
+                    "group %s is %d bytes behind and may not consume any more", group, behind
+                )
+                self._groups.disable_consume(group)
+
+    def _topics(self, group: str) -> list[str]:
+        return self._offsets.topics_of(group)
+
+    def _bytes_behind(self, group: str, topic: str) -> int:
+        """How much has been stored since the oldest message the group has not consumed."""
+        end = self._store.max_physical_offset
+        behind = 0
+        for queue_id, offset in self._offsets.stored(group, topic).items():
+            for entry in self._store.entries(topic, queue_id, offset, 1):
+                behind = max(behind, end - entry.position)
+        return behind
+
+
+class OffsetSaving:
+    """Writes consumer offsets every few seconds, if there is anything new."""
+
+    def __init__(self, live: LiveConfig, offsets: ConsumerOffsets) -> None:
+        self._live = live
+        self._offsets = offsets
+
+    async def run(self, stop: asyncio.Event) -> None:
+        period_s = self._live.broker.flush_consumer_offset_interval / 1000
+        while not await asked_to_stop(stop, within_s=period_s):
+            self._offsets.save()

@@ -1,0 +1,1 @@
+"""One class for each family of requests; each says in `routes` which codes it answers."""

@@ -1,0 +1,143 @@
+"""Clients making themselves known: heartbeats, goodbyes, and who else is in a group.
+
+A heartbeat names all producer and consumer groups of one client. Its second form (5.x)
+carries a fingerprint: a client whose subscriptions have not changed leaves them out, and the
+reply says whether the broker still knows them.
+"""
+
+from rocketq.broker.clients.channel import ClientChannel
+from rocketq.broker.clients.consumers import ConsumerTable, Subscription
+from rocketq.broker.clients.producers import ProducerTable
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.topics import Topics
+from rocketq.common.clock import Clock
+from rocketq.message.names import retry_topic
+from rocketq.remoting import (
+    Command,
+    Connection,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+    Routes,
+)
+from rocketq.remoting.bodies.heartbeat import (
+    CheckClientRequest,
+    ConsumerData,
+    ConsumerIds,
+    HeartbeatData,
+)
+from rocketq.remoting.headers import (
+    GetConsumerListByGroup,
+    HeartBeat,
+    HeartBeatResponse,
+    UnregisterClient,
+)
+
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+SQL92 = "SQL92"
+
+# Topic flag of a retry topic whose group consumes in units.
+_UNIT_SUBSCRIPTION = 2
+
+
+class ClientProcessor:
+    """Keeps the tables of producers and consumers."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        producers: ProducerTable,
+        consumers: ConsumerTable,
+        clock: Clock,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._groups = groups
+        self._producers = producers
+        self._consumers = consumers
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            HeartBeat.CODE: self._heartbeat,
+            UnregisterClient.CODE: self._unregister,
+            RequestCode.CHECK_CLIENT_CONFIG: self._check,
+            GetConsumerListByGroup.CODE: self._members,
+        }
+
+    def _heartbeat(self, request: Command, connection: Connection) -> Command:
+        data = HeartbeatData.decode(request.body)
+        channel = ClientChannel(
+            connection, data.client_id, request.language, request.version, self._clock.now_ms()
+        )
+        # A heartbeat of the first form always asks to be repeated in full.
+        changed = data.heartbeat_fingerprint == 0
+        for consumer in data.consumer_data_set:
+            changed |= self._register_consumer(consumer, channel, data)
+        if self._live.broker.enable_register_producer:
+            for producer in data.producer_data_set:
+                self._producers.register(producer.group_name, channel)
+        return request.reply(
+            HeartBeatResponse(supports_heartbeat_v2=True, subscription_changed=changed)
+        )
+
+    def _register_consumer(
+        self, consumer: ConsumerData, channel: ClientChannel, data: HeartbeatData
+    ) -> bool:
+        """Note one consumer group of a client; True when its fingerprint is not the known one."""
+        if (
+            self._live.broker.reject_pull_consumer_enable
+            and consumer.consume_type == CONSUME_ACTIVELY
+        ):
+            return False
+        config = self._groups.get(consumer.group_name)
+        if config is None:
+            return False
+        self._topics.ensure(
+            retry_topic(consumer.group_name),
+            config.retry_queue_nums,
+            sys_flag=_UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
+        )
+        self._consumers.register(consumer, channel, with_subscriptions=not data.without_sub)
+        group = self._consumers.find(consumer.group_name)
+        assert group is not None
+        known, group.fingerprint = group.fingerprint, data.heartbeat_fingerprint
+        if data.without_sub and not group.subscriptions:
+            return True
+        return known not in (0, data.heartbeat_fingerprint)
+
+    def _unregister(self, request: Command, connection: Connection) -> Command:
+        header = request.header(UnregisterClient)
+        if header.producer_group is not None:
+            self._producers.unregister(header.producer_group, connection)
+        if header.consumer_group is not None:
+            self._consumers.unregister(header.consumer_group, connection)
+        return request.reply(ext={})
+
+    def _check(self, request: Command, connection: Connection) -> Command:
+        """Whether the broker could serve this subscription; asked before a consumer starts."""
+        if not len(request.body):
+            return request.reply()
+        subscription = CheckClientRequest.decode(request.body).subscription_data
+        if subscription.expression_type in ("", "TAG"):
+            return request.reply()
+        if not self._live.broker.enable_property_filter:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                "The broker does not support consumer to filter message by "
+                + subscription.expression_type,
+            )
+        error = Subscription.of(subscription).error
+        if error is not None:
+            raise RequestRejected(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+        return request.reply()
+
+    def _members(self, request: Command, connection: Connection) -> Command:
+        group = request.header(GetConsumerListByGroup).consumer_group
+        client_ids = self._consumers.client_ids(group)
+        if not client_ids:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+        return request.reply(body=ConsumerIds(consumer_id_list=client_ids).encode(), ext={})

@@ -1,0 +1,121 @@
+"""Answers questions about offsets: of consumers, and of the queues themselves."""
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.topics import Topics
+from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting.headers import (
+    GetEarliestMsgStoretime,
+    GetEarliestMsgStoretimeResponse,
+    GetMaxOffset,
+    GetMaxOffsetResponse,
+    GetMinOffset,
+    GetMinOffsetResponse,
+    QueryConsumerOffset,
+    QueryConsumerOffsetResponse,
+    SearchOffset,
+    SearchOffsetResponse,
+    UpdateConsumerOffset,
+)
+from rocketq.store import MessageStore
+
+
+class ConsumerOffsetProcessor:
+    """Progress of groups, and where queues begin and end."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+
+    def routes(self) -> Routes:
+        return {
+            QueryConsumerOffset.CODE: self._query,
+            UpdateConsumerOffset.CODE: self._update,
+            GetMaxOffset.CODE: self._max_offset,
+            GetMinOffset.CODE: self._min_offset,
+            SearchOffset.CODE: self._search,
+            GetEarliestMsgStoretime.CODE: self._earliest,
+        }
+
+    def _query(self, request: Command, connection: Connection) -> Command:
+        header = request.header(QueryConsumerOffset)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        offset = self._offsets.query(group, topic, queue_id)
+        if offset < 0:
+            if header.set_zero_if_not_found is False:
+                raise RequestRejected(
+                    ResponseCode.QUERY_NOT_FOUND,
+                    "Not found, do not set to zero, maybe this group boot first",
+                )
+            if not self._begins_at_zero(topic, queue_id):
+                raise RequestRejected(
+                    ResponseCode.QUERY_NOT_FOUND,
+                    "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+                )
+            offset = 0
+        return request.reply(QueryConsumerOffsetResponse(offset=offset))
+
+    def _begins_at_zero(self, topic: str, queue_id: int) -> bool:
+        """Whether a new group may read a queue from its first message on.
+
+        So it is while nothing has been deleted from the queue yet and its first message is
+        still at hand. An empty queue has no first message: there the group begins wherever
+        its consumers were told to.
+        """
+        return (
+            self._store.min_offset(topic, queue_id) <= 0
+            and self._store.max_offset(topic, queue_id) > 0
+            and self._store.is_in_memory(topic, queue_id, 0)
+        )
+
+    def _update(self, request: Command, connection: Connection) -> Command:
+        header = request.header(UpdateConsumerOffset)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        if group not in self._groups:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"
+            )
+        if topic not in self._topics:
+            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        if self._live.broker.use_server_side_reset_offset and self._offsets.has_reset(
+            group, topic, queue_id
+        ):
+            return request.reply(remark="Offset has been previously reset", ext={})
+        self._offsets.commit(
+            group, topic, queue_id, header.commit_offset, client=connection.peer_address
+        )
+        return request.reply(ext={})
+
+    def _max_offset(self, request: Command, connection: Connection) -> Command:
+        header = request.header(GetMaxOffset)
+        offset = self._store.max_offset(header.topic, header.queue_id)
+        return request.reply(GetMaxOffsetResponse(offset=max(offset, 0)))
+
+    def _min_offset(self, request: Command, connection: Connection) -> Command:
+        header = request.header(GetMinOffset)
+        offset = self._store.min_offset(header.topic, header.queue_id)
+        return request.reply(GetMinOffsetResponse(offset=max(offset, 0)))
+
+    def _search(self, request: Command, connection: Connection) -> Command:
+        header = request.header(SearchOffset)
+        boundary = (header.boundary_type or "LOWER").upper()
+        offset = self._store.offset_by_time(
+            header.topic, header.queue_id, header.timestamp, boundary
+        )
+        return request.reply(SearchOffsetResponse(offset=offset))
+
+    def _earliest(self, request: Command, connection: Connection) -> Command:
+        header = request.header(GetEarliestMsgStoretime)
+        timestamp = self._store.earliest_time(header.topic, header.queue_id)
+        return request.reply(GetEarliestMsgStoretimeResponse(timestamp=timestamp))

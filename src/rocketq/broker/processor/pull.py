@@ -1,0 +1,453 @@
+"""Pulls: the messages of one queue from an offset on.
+
+    checks        may this group read this queue, and what does it want of it
+    read          slices of the mapped log, limited by count and bytes
+    outcome       found / nothing new / nothing that passes the filter / offset out of range
+    hold          a pull that found nothing new waits in `LongPolling` and runs once more
+
+The four offsets of the answer are always there, also when nothing was found: clients go on
+from `nextBeginOffset` whatever the code.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from rocketq.broker import remarks
+from rocketq.broker.clients.consumers import ConsumerTable, Subscription
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.long_polling import HeldPull, LongPolling
+from rocketq.broker.stats import BrokerStats
+from rocketq.broker.topics import Topics
+from rocketq.filter import MessageFilter
+from rocketq.message.flags import Permission, PullFlag
+from rocketq.message.names import is_retry_topic
+from rocketq.message.properties import PropertyName
+from rocketq.remoting import (
+    Command,
+    Connection,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+    Routes,
+)
+from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
+from rocketq.remoting.bodies.heartbeat import SubscriptionData
+from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.headers import PullMessage
+from rocketq.store import GetResult, GetStatus, MessageStore
+
+logger = logging.getLogger(__name__)
+
+TAG: Final = "TAG"
+
+_CODES: Final = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class Forbidden(RequestRejected):
+    """Not allowed to read; says who forbids it."""
+
+    BROKER: Final = 1
+    GROUP: Final = 2
+    TOPIC: Final = 3
+    BROADCAST: Final = 4
+    SUBSCRIPTION: Final = 5
+
+    def __init__(self, by: int, remark: str) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        self.by = by
+
+
+class _Pull:
+    """One pull under way: the request, and what the checks found out about it."""
+
+    __slots__ = ("asked", "connection", "filter", "group", "reply_to", "start", "topic")
+
+    def __init__(self, asked: PullMessage, reply_to: Command, connection: Connection) -> None:
+        self.asked = asked
+        self.reply_to = reply_to
+        self.connection = connection
+        # Where to read from: behind what was already seen not to pass while it was held.
+        self.start = asked.queue_offset
+        self.filter: MessageFilter | None = None
+        self.group: SubscriptionGroupConfig
+        self.topic: TopicConfig
+
+
+class PullProcessor:
+    """Serves consumers, now or as soon as there is something."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        consumers: ConsumerTable,
+        long_polling: LongPolling,
+        store: MessageStore,
+        stats: BrokerStats,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._long_polling = long_polling
+        self._store = store
+        self._stats = stats
+        # Pulls that were woken while their peer had too much to read already.
+        self._stalled: dict[Connection, list[_Pull]] = {}
+        self._waiters: set[asyncio.Task[None]] = set()
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.PULL_MESSAGE: self._on_pull,
+            RequestCode.LITE_PULL_MESSAGE: self._on_pull,
+        }
+
+    def _on_pull(self, request: Command, connection: Connection) -> Command | None:
+        return self._run(_Pull(request.header(PullMessage), request, connection), first=True)
+
+    def _run(self, pull: _Pull, *, first: bool) -> Command | None:
+        """Check, read and answer; None when the pull is held."""
+        try:
+            self._check(pull)
+        except RequestRejected as refusal:
+            forbidden = {"forbiddenType": str(refusal.by)} if isinstance(refusal, Forbidden) else {}
+            return pull.reply_to.reply(code=refusal.code, remark=refusal.remark, ext=forbidden)
+        asked = pull.asked
+        if self._live.broker.use_server_side_reset_offset:
+            reset = self._offsets.take_reset(asked.consumer_group, asked.topic, asked.queue_id)
+            if reset is not None:
+                return self._offset_reset(pull, reset)
+        if first and asked.sys_flag & PullFlag.COMMIT_OFFSET:
+            self._offsets.commit(
+                *(asked.consumer_group, asked.topic, asked.queue_id, asked.commit_offset),
+                client=pull.connection.peer_address,
+            )
+        return self._read(pull, first=first)
+
+    # Checks
+
+    def _check(self, pull: _Pull) -> None:
+        """Refuse what is not allowed, find out what is wanted."""
+        asked = pull.asked
+        config = self._live.broker
+        if not config.is_readable:
+            raise Forbidden(
+                Forbidden.BROKER, f"the broker[{config.broker_ip1}] pulling message is forbidden"
+            )
+        if not config.lite_pull_message_enable and (
+            pull.reply_to.code == RequestCode.LITE_PULL_MESSAGE
+            or asked.sys_flag & PullFlag.LITE_PULL
+        ):
+            raise Forbidden(
+                Forbidden.BROKER,
+                f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden",
+            )
+        group = self._groups.get(asked.consumer_group)
+        if group is None:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                remarks.with_hint(f"subscription group [{asked.consumer_group}] does not exist, "),
+            )
+        pull.group = group
+        if not group.consume_enable:
+            raise Forbidden(
+                Forbidden.GROUP, f"subscription group no permission, {asked.consumer_group}"
+            )
+        topic = self._topics.get(asked.topic)
+        if topic is None:
+            raise RequestRejected(
+                ResponseCode.TOPIC_NOT_EXIST,
+                remarks.with_hint(f"topic[{asked.topic}] not exist, apply first please! "),
+            )
+        pull.topic = topic
+        if not topic.perm & Permission.READ:
+            raise Forbidden(
+                Forbidden.TOPIC, f"the topic[{asked.topic}] pulling message is forbidden"
+            )
+        if not 0 <= asked.queue_id < topic.read_queue_nums:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{asked.queue_id}] is illegal, topic:[{asked.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
+                f"consumer:[/{pull.connection.peer_address}]",
+            )
+        if asked.sys_flag & PullFlag.SUBSCRIPTION:
+            subscription = self._subscription_in_request(asked)
+        else:
+            subscription = self._subscription_from_heartbeat(asked, group)
+        if config.reject_pull_consumer_enable:
+            self._refuse_strangers(pull)
+        pull.filter = subscription.filter
+        if config.filter_support_retry and is_retry_topic(asked.topic):
+            pull.filter = RetryFilter(self._consumers, asked.consumer_group)
+
+    def _subscription_in_request(self, asked: PullMessage) -> Subscription:
+        data = SubscriptionData(
+            topic=asked.topic,
+            sub_string=asked.subscription or "*",
+            expression_type=asked.expression_type or TAG,
+            sub_version=asked.sub_version,
+            class_filter_mode=bool(asked.sys_flag & PullFlag.CLASS_FILTER),
+        )
+        known = self._consumers.told_before(asked.consumer_group, data)
+        if known is None:
+            self._refuse_filters_we_lack(data)
+            known = Subscription.of(data)
+            if known.error is not None:
+                raise RequestRejected(
+                    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                    f"parse the consumer's subscription failed: {known.error}",
+                )
+        self._consumers.told_by_pull(asked.consumer_group, known)
+        return known
+
+    def _subscription_from_heartbeat(
+        self, asked: PullMessage, config: SubscriptionGroupConfig
+    ) -> Subscription:
+        group = self._consumers.find(asked.consumer_group)
+        if group is None:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                remarks.with_hint("the consumer's group info not exist"),
+            )
+        if group.is_broadcasting and not config.consume_broadcast_enable:
+            raise Forbidden(
+                Forbidden.BROADCAST,
+                f"the consumer group[{asked.consumer_group}] can not consume by broadcast way",
+            )
+        if self._groups.is_forbidden(asked.consumer_group, asked.topic):
+            raise Forbidden(
+                Forbidden.SUBSCRIPTION,
+                f"the consumer group[{asked.consumer_group}] is forbidden for topic[{asked.topic}]",
+            )
+        subscription = group.subscriptions.get(asked.topic)
+        if subscription is None:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                remarks.with_hint("the consumer's subscription not exist"),
+            )
+        if subscription.data.sub_version < asked.sub_version:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        if subscription.error is not None:
+            raise RequestRejected(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist! Your expression may be wrong: "
+                + str(subscription.error),
+            )
+        self._refuse_filters_we_lack(subscription.data)
+        return subscription
+
+    def _refuse_filters_we_lack(self, data: SubscriptionData) -> None:
+        if data.class_filter_mode:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                "filtering by a Java class is not supported, use SQL92",
+            )
+        if data.expression_type not in (TAG, "") and not self._live.broker.enable_property_filter:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                "The broker does not support consumer to filter message by " + data.expression_type,
+            )
+
+    def _refuse_strangers(self, pull: _Pull) -> None:
+        """Where only push consumers may read: who has not registered as one may not."""
+        group = self._consumers.find(pull.asked.consumer_group)
+        if group is None or pull.connection not in group.channels:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                remarks.with_hint("the consumer's group info not exist"),
+            )
+
+    # Reading and answering
+
+    def _read(self, pull: _Pull, *, first: bool) -> Command | None:
+        asked = pull.asked
+        self._offsets.record_pull(
+            asked.consumer_group, asked.topic, asked.queue_id, asked.queue_offset
+        )
+        result = self._store.get(
+            asked.topic,
+            asked.queue_id,
+            pull.start,
+            max(1, min(asked.max_msg_nums, self._live.broker.max_pull_message_count)),
+            self._byte_budget(asked),
+            pull.filter,
+        )
+        status = result.status
+        code = _CODES.get(status)
+        if code is None:  # no queue, or nothing in it ever
+            moved = pull.start != 0
+            code = ResponseCode.PULL_OFFSET_MOVED if moved else ResponseCode.PULL_NOT_FOUND
+        if code == ResponseCode.SUCCESS:
+            self._stats.messages_got(
+                *(asked.consumer_group, asked.topic, asked.queue_id),
+                *(result.message_count, result.size),
+            )
+        elif code == ResponseCode.PULL_NOT_FOUND:
+            if first and asked.sys_flag & PullFlag.SUSPEND and self._hold(pull):
+                return None
+            if pull.start != asked.queue_offset:
+                # What came while it was held did not pass its filter: it goes on behind that.
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+                status = GetStatus.NO_MATCHED_MESSAGE
+        return self._answer(
+            pull,
+            code,
+            status.name,
+            result.next_offset,
+            result.min_offset,
+            result.max_offset,
+            result,
+        )
+
+    def _byte_budget(self, asked: PullMessage) -> int:
+        """What RocketMQ sends at once, or more for a client that says it can take it."""
+        wanted = asked.max_msg_bytes or self._live.store.max_transfer_bytes_on_message_in_memory
+        return max(1, min(wanted, self._live.broker.max_pull_bytes))
+
+    def _offset_reset(self, pull: _Pull, offset: int) -> Command:
+        topic, queue_id = pull.asked.topic, pull.asked.queue_id
+        return self._answer(
+            pull,
+            ResponseCode.PULL_OFFSET_MOVED,
+            "OFFSET_RESET",
+            offset,
+            self._store.min_offset(topic, queue_id),
+            self._store.max_offset(topic, queue_id),
+            None,
+        )
+
+    def _answer(
+        self,
+        pull: _Pull,
+        code: ResponseCode,
+        remark: str,
+        next_offset: int,
+        min_offset: int,
+        max_offset: int,
+        result: GetResult | None,
+    ) -> Command:
+        request = pull.reply_to
+        return request.reply(
+            body=result.buffers if result is not None else b"",
+            code=code,
+            remark=remark,
+            ext={
+                "suggestWhichBrokerId": str(self._suggested_broker(pull.group, result)),
+                "nextBeginOffset": str(next_offset),
+                "minOffset": str(min_offset),
+                "maxOffset": str(max_offset),
+                "topicSysFlag": str(pull.topic.topic_sys_flag),
+                "groupSysFlag": str(pull.group.group_sys_flag),
+            },
+        )
+
+    def _suggested_broker(self, group: SubscriptionGroupConfig, result: GetResult | None) -> int:
+        """Where to pull next time: a slave, for a group that is far behind."""
+        if not self._live.broker.slave_read_enable:
+            return 0
+        if result is not None and result.suggest_slave:
+            return group.which_broker_when_consume_slowly
+        return group.broker_id
+
+    # Holding
+
+    def _hold(self, pull: _Pull) -> bool:
+        config = self._live.broker
+        asked = pull.asked
+        timeout_ms = asked.suspend_timeout_millis
+        if not config.long_polling_enable:
+            timeout_ms = config.short_polling_time_mills
+        request = pull.reply_to
+        # The request itself would keep alive everything that was read together with it.
+        pull.reply_to = Command(
+            request.code,
+            opaque=request.opaque,
+            flag=request.flag,
+            serialize_type=request.serialize_type,
+        )
+        return self._long_polling.hold(
+            HeldPull(
+                topic=asked.topic,
+                queue_id=asked.queue_id,
+                offset=pull.start,
+                filter=pull.filter,
+                peer=pull.connection,
+                resume=partial(self._resume, pull),
+            ),
+            timeout_ms,
+        )
+
+    def _resume(self, pull: _Pull, offset: int) -> None:
+        """Run a held pull once more and answer it, whatever it finds."""
+        pull.start = offset
+        if pull.connection.is_write_paused:
+            self._stall(pull)
+            return
+        self._finish(pull)
+
+    def _finish(self, pull: _Pull) -> None:
+        reply = self._run(pull, first=False)
+        if reply is not None and not pull.reply_to.is_oneway:
+            pull.connection.send(reply)
+
+    def _stall(self, pull: _Pull) -> None:
+        """Wait until the peer reads: what it is sent meanwhile would only pile up here."""
+        connection = pull.connection
+        stalled = self._stalled.get(connection)
+        if stalled is not None:
+            stalled.append(pull)
+            return
+        self._stalled[connection] = [pull]
+        task = asyncio.get_running_loop().create_task(self._when_writable(connection))
+        self._waiters.add(task)
+        task.add_done_callback(self._waiters.discard)
+
+    async def _when_writable(self, connection: Connection) -> None:
+        try:
+            while not connection.is_closing and self._stalled[connection]:
+                await connection.writable()
+                if not connection.is_closing:
+                    self._finish(self._stalled[connection].pop(0))
+        finally:
+            del self._stalled[connection]
+
+
+class RetryFilter:
+    """Applies to a retried message the filter of the topic it came from."""
+
+    needs_properties = True
+
+    def __init__(self, consumers: ConsumerTable, group: str) -> None:
+        self._consumers = consumers
+        self._group = group
+
+    def matches_code(self, tags_code: int) -> bool:
+        return True
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        origin = properties.get(PropertyName.RETRY_TOPIC)
+        subscription = None if origin is None else self._consumers.subscription(self._group, origin)
+        if subscription is None or subscription.filter is None:
+            return True
+        return not subscription.filter.needs_properties or subscription.filter.matches_properties(
+            properties
+        )

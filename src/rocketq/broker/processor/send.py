@@ -1,0 +1,383 @@
+"""Sends: one message (codes 10 and 310) or a batch of one topic (320).
+
+    checks        may a message with this header be stored, and where
+    dress         properties the broker adds, retry and dead-letter rules
+    put           through the writer, which delays it, or as a half message
+    acknowledge   at once, or when the message is safe on disk and in the slaves
+
+What comes most, plain messages with one-letter headers, takes the shorter way through
+`send_path`, which hands everything unusual to this class.
+"""
+
+import logging
+import random
+from typing import Final
+
+from rocketq.broker import remarks
+from rocketq.broker.acknowledgements import Acknowledgements
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.retry import RetryTopics
+from rocketq.broker.stats import BrokerStats
+from rocketq.broker.topics import Topics, check_topic_name, describe
+from rocketq.broker.transaction import TransactionalMessages
+from rocketq.broker.writer import MessageWriter
+from rocketq.common.clock import Clock
+from rocketq.message import names
+from rocketq.message.flags import SysFlag
+from rocketq.message.hosts import encode_host
+from rocketq.message.ids import UniqueIds, offset_message_id
+from rocketq.message.properties import PropertyName, decode_properties, encode_properties
+from rocketq.remoting import (
+    Command,
+    Connection,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+    Routes,
+)
+from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessageV2
+from rocketq.store import AppendResult, MessageInner, MessageStore, PutStatus
+
+logger = logging.getLogger(__name__)
+
+SendHeader = SendMessage | SendMessageV2
+
+# Topic flags.
+_UNIT: Final = 1
+_UNIT_SUBSCRIPTION: Final = 2
+
+_STORED: Final = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+}
+_REFUSED: Final = {
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "service not available now: the disk is full, this is a slave, or the store is closed",
+    ),
+    PutStatus.CREATE_MAPPED_FILE_FAILED: (
+        ResponseCode.SYSTEM_ERROR,
+        "create mapped file failed, the disk is full or broken",
+    ),
+    PutStatus.MESSAGE_ILLEGAL: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message is illegal: its body or its topic is too long, or it has no body",
+    ),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message is illegal: its properties are longer than 32767 bytes",
+    ),
+    PutStatus.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_BUSY,
+        remarks.broker_busy("PC_SYNCHRONIZED"),
+    ),
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message's delivery time is illegal",
+    ),
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: (
+        ResponseCode.SYSTEM_ERROR,
+        "messages with a delivery time are not enabled here, timerWheelEnable is false",
+    ),
+}
+
+
+def response_code(status: PutStatus) -> ResponseCode:
+    """What a store's outcome is called on the wire."""
+    stored = _STORED.get(status)
+    if stored is not None:
+        return stored
+    return _REFUSED.get(status, (ResponseCode.SYSTEM_ERROR, ""))[0]
+
+
+def check_stored(result: AppendResult) -> None:
+    """Raise unless the message is in the log."""
+    if not result.is_stored:
+        code, text = _REFUSED.get(
+            result.status, (ResponseCode.SYSTEM_ERROR, f"the store answered {result.status.name}")
+        )
+        raise RequestRejected(code, text)
+
+
+class SendProcessor:
+    """Stores what producers send. Every check is here; the fast path only repeats the results."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        topics: Topics,
+        retries: RetryTopics,
+        store: MessageStore,
+        writer: MessageWriter,
+        transactions: TransactionalMessages,
+        acknowledgements: Acknowledgements,
+        stats: BrokerStats,
+        clock: Clock,
+        store_host: bytes,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._retries = retries
+        self._store = store
+        self._writer = writer
+        self._transactions = transactions
+        self._acknowledgements = acknowledgements
+        self._stats = stats
+        self._clock = clock
+        self._store_host = store_host
+        self._unique_ids = UniqueIds()
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.SEND_MESSAGE: self.handle,
+            RequestCode.SEND_MESSAGE_V2: self.handle,
+            RequestCode.SEND_BATCH_MESSAGE: self.handle_batch,
+        }
+
+    # One message
+
+    def handle(self, request: Command, connection: Connection) -> Command | None:
+        """Store one message; None when it is acknowledged later."""
+        try:
+            header = read_header(request)
+            topic = self.check(request, header, connection)
+            message, unique_key = self._dress(request, header, topic, connection)
+            queue_id = message.queue_id
+            result = self._put(message)
+        except RequestRejected as refusal:
+            return self._refusal(request, refusal)
+        reply = self._reply(request, result, queue_id, unique_key)
+        return self._acknowledge(request, reply, result, message, connection)
+
+    def _dress(
+        self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
+    ) -> tuple[MessageInner, str]:
+        """The message as it will be stored, and its unique key."""
+        config = self._live.broker
+        properties = decode_properties((header.properties or "").encode("utf-8", "replace"))
+        properties.pop(PropertyName.POP_CHECK_POINT, None)
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(topic.write_queue_nums, 1))
+        unique_key = properties.get(PropertyName.UNIQUE_KEY)
+        if unique_key is None:
+            unique_key = self._unique_ids.next()
+            properties[PropertyName.UNIQUE_KEY] = unique_key
+        if is_compacted(topic) and PropertyName.KEYS not in properties:
+            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+        properties[PropertyName.MSG_REGION] = config.region_id
+        properties[PropertyName.TRACE_SWITCH] = "true" if config.trace_on else "false"
+        properties[PropertyName.CLUSTER] = config.broker_cluster_name
+        reconsume_times = header.reconsume_times or 0
+        sys_flag = header.sys_flag
+        if topic.topic_filter_type == "MULTI_TAG":
+            sys_flag |= SysFlag.MULTI_TAGS
+        message = MessageInner(
+            topic=header.topic,
+            queue_id=queue_id,
+            body=request.body,
+            properties=encode_properties(properties),
+            born_timestamp=header.born_timestamp,
+            born_host=encode_host(*connection.peer),
+            store_host=self._store_host,
+            flag=header.flag,
+            sys_flag=sys_flag,
+            reconsume_times=reconsume_times,
+            wait_store=properties.get(PropertyName.WAIT, "true").lower() == "true",
+        )
+        if names.is_retry_topic(header.topic):
+            self._retries.divert_exhausted(
+                message,
+                version=request.version,
+                reconsume_times=reconsume_times,
+                max_reconsume_times=header.max_reconsume_times,
+            )
+        is_half = properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true"
+        if is_half and not (reconsume_times > 0 and _level(properties) > 0):
+            if config.reject_transaction_message:
+                raise RequestRejected(
+                    ResponseCode.NO_PERMISSION,
+                    f"the broker[{config.broker_ip1}] sending transaction message is forbidden",
+                )
+            self._transactions.prepare(message)
+        return message, unique_key
+
+    def _put(self, message: MessageInner) -> AppendResult:
+        self.refuse_when_full()
+        result = self._writer.put(message)
+        check_stored(result)
+        self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
+        return result
+
+    # A batch
+
+    def handle_batch(self, request: Command, connection: Connection) -> Command | None:
+        """Store the messages of a batch, each under its own offset."""
+        try:
+            header = read_header(request)
+            topic = self.check(request, header, connection)
+            message, unique_key = self._dress_batch(request, header, topic, connection)
+            self.refuse_when_full()
+            result = self._store.append_batch(message)
+            check_stored(result)
+        except RequestRejected as refusal:
+            return self._refusal(request, refusal)
+        self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
+        reply = self._reply(request, result, message.queue_id, unique_key)
+        return self._acknowledge(request, reply, result, message, connection)
+
+    def _dress_batch(
+        self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
+    ) -> tuple[MessageInner, str | None]:
+        if names.is_retry_topic(header.topic):
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be sent to a retry topic"
+            )
+        if len(header.topic) > names.TOPIC_MAX_LENGTH:
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch's topic is longer than 127 characters"
+            )
+        properties = decode_properties((header.properties or "").encode("utf-8", "replace"))
+        unique_key = properties.get(PropertyName.UNIQUE_KEY)
+        if _level(properties) > 0 or header.sys_flag & SysFlag.TRANSACTION_MASK:
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor transactional"
+            )
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(topic.write_queue_nums, 1))
+        message = MessageInner(
+            topic=header.topic,
+            queue_id=queue_id,
+            body=request.body,
+            born_timestamp=header.born_timestamp,
+            born_host=encode_host(*connection.peer),
+            store_host=self._store_host,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            reconsume_times=header.reconsume_times or 0,
+            wait_store=properties.get(PropertyName.WAIT, "true").lower() == "true",
+        )
+        return message, unique_key
+
+    # Checks, in RocketMQ's order
+
+    def check(self, request: Command, header: SendHeader, connection: Connection) -> TopicConfig:
+        """Refuse what may not be stored; find or make the topic."""
+        config = self._live.broker
+        if self._clock.now_ms() < config.start_accept_send_request_time_stamp:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                "broker unable to service, until "
+                + str(config.start_accept_send_request_time_stamp),
+            )
+        topic = self._topics.get(header.topic)
+        if topic is not None and topic.order and not config.is_writable:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{config.broker_ip1}] sending message is forbidden",
+            )
+        check_topic_name(header.topic)
+        if names.is_forbidden_topic(header.topic):
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION,
+                f"Sending message to topic[{header.topic}] is forbidden.",
+            )
+        if topic is None:
+            topic = self._create_topic(header)
+        if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{header.queue_id}] is illegal, {describe(topic)} "
+                f"Producer: {connection.peer_address}",
+            )
+        return topic
+
+    def _create_topic(self, header: SendHeader) -> TopicConfig:
+        is_retry = names.is_retry_topic(header.topic)
+        sys_flag = 0
+        if header.unit_mode:
+            sys_flag = _UNIT_SUBSCRIPTION if is_retry else _UNIT
+        topic = self._topics.create_on_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag=sys_flag
+        )
+        if topic is None and is_retry:
+            topic = self._topics.ensure(header.topic, 1, sys_flag=sys_flag)
+        if topic is None:
+            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, remarks.topic_missing(header.topic))
+        return topic
+
+    def refuse_when_full(self) -> None:
+        if self._acknowledgements.is_full:
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, remarks.system_busy("OVERLOAD"))
+
+    # Answers
+
+    def _reply(
+        self, request: Command, result: AppendResult, queue_id: int, unique_key: str | None
+    ) -> Command:
+        config = self._live.broker
+        return request.reply(
+            SendMessageResponse(
+                msg_id=",".join(
+                    offset_message_id(self._store_host, offset)
+                    for offset in result.physical_offsets
+                ),
+                queue_id=queue_id,
+                queue_offset=result.queue_offset,
+                transaction_id=unique_key,
+                region_id=config.region_id,
+                trace_on="true" if config.trace_on else "false",
+            ),
+            code=response_code(result.status),
+        )
+
+    def _refusal(self, request: Command, refusal: RequestRejected) -> Command:
+        config = self._live.broker
+        return request.reply(
+            code=refusal.code,
+            remark=refusal.remark,
+            ext={
+                "MSG_REGION": config.region_id,
+                "TRACE_ON": "true" if config.trace_on else "false",
+            },
+        )
+
+    def _acknowledge(
+        self,
+        request: Command,
+        reply: Command,
+        result: AppendResult,
+        message: MessageInner,
+        connection: Connection,
+    ) -> Command | None:
+        """Now, or when the message is safe."""
+        if not message.wait_store or request.is_oneway:
+            return reply
+
+        def answer(status: PutStatus) -> None:
+            reply.code = response_code(status)
+            connection.send(reply)
+
+        waits = self._acknowledgements.when_safe(result.end, result.count, answer)
+        return None if waits else reply
+
+
+def read_header(request: Command) -> SendHeader:
+    """The header under its long or its one-letter names."""
+    is_long = request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+    if ("bornTimestamp" if is_long else "g") not in request.ext_fields:
+        raise RequestRejected(ResponseCode.SYSTEM_ERROR, "the header has no bornTimestamp")
+    return request.header(SendMessage) if is_long else request.header(SendMessageV2)
+
+
+def is_compacted(topic: TopicConfig) -> bool:
+    return topic.attributes.get("cleanup.policy") == "COMPACTION"
+
+
+def _level(properties: dict[str, str]) -> int:
+    level = properties.get(PropertyName.DELAY, "0")
+    return int(level) if level.isascii() and level.isdigit() else 0

@@ -1,0 +1,62 @@
+"""Which client may consume a queue in order.
+
+A consumer that consumes in order asks for the lock of each queue before it takes messages
+from it, and asks again every 20 s. A lock not renewed for 60 s is free for the next one.
+"""
+
+from collections.abc import Iterable
+
+from rocketq.common.clock import Clock
+from rocketq.message.queue import MessageQueue
+
+LOCK_LIFETIME_MS = 60_000
+
+
+class QueueLocks:
+    """Locks by group and queue. One client holds a queue, all its threads share it."""
+
+    def __init__(self, clock: Clock, lifetime_ms: int = LOCK_LIFETIME_MS) -> None:
+        self._clock = clock
+        self._lifetime_ms = lifetime_ms
+        self._holders: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+
+    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Grant or renew what can be had; returns the queues this client holds now."""
+        now = self._clock.now_ms()
+        holders = self._holders.setdefault(group, {})
+        held = set()
+        for queue in queues:
+            holder = holders.get(queue)
+            if holder is None or holder[0] == client_id or self._has_expired(holder, now):
+                holders[queue] = (client_id, now)
+                held.add(queue)
+        return held
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give up queues; those of another client are left alone."""
+        holders = self._holders.get(group)
+        if holders is None:
+            return
+        for queue in queues:
+            holder = holders.get(queue)
+            if holder is not None and holder[0] == client_id:
+                del holders[queue]
+        if not holders:
+            del self._holders[group]
+
+    def holder(self, group: str, queue: MessageQueue) -> str | None:
+        """The client that holds a queue now."""
+        holder = self._holders.get(group, {}).get(queue)
+        if holder is None or self._has_expired(holder, self._clock.now_ms()):
+            return None
+        return holder[0]
+
+    def any_held(self, group: str) -> bool:
+        """Whether a group consumes in order: at least one of its locks is alive."""
+        now = self._clock.now_ms()
+        return any(
+            not self._has_expired(holder, now) for holder in self._holders.get(group, {}).values()
+        )
+
+    def _has_expired(self, holder: tuple[str, int], now: int) -> bool:
+        return now - holder[1] > self._lifetime_ms
