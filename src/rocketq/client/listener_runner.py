@@ -1,0 +1,309 @@
+"""Where listeners run: async ones in a few tasks, plain ones in a few threads.
+
+A runner asks its consumption for the next piece, calls the listener and hands the piece back.
+At most `concurrency` calls are under way at once. Tasks and threads are made when there is work
+and vanish when there is none, so a thousand idle consumers cost nothing here.
+
+Between the event loop and the threads go two queues. A thread that finishes a piece takes the
+next one by itself, and the loop is woken once for all results that have come in meanwhile, so
+passing a message to a thread costs a fraction of what an executor's future would.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from rocketq.client.listener import (
+    ConsumeLater,
+    ConsumeStatus,
+    Delivery,
+    Listener,
+    apply_error,
+    status_of,
+)
+from rocketq.client.process_queue import Piece
+from rocketq.common.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+# An async listener that never waits for anything must not starve the loop (heartbeats, pulls).
+_SLICE_S = 0.01
+_IDLE_THREAD_S = 10.0
+
+
+class Work(Protocol):
+    """Where a runner's pieces come from and go to. Called on the event loop only."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it is worth asking for a piece."""
+        ...
+
+    def next_piece(self) -> Piece | None:
+        """The next piece to consume, or None when there is none right now."""
+        ...
+
+    def finished(self, piece: Piece) -> None:
+        """The listener has returned or failed: `piece.status` and `piece.error` are set."""
+        ...
+
+
+class ListenerRunner(Protocol):
+    """Runs one consumer's listener."""
+
+    concurrency: int
+    """How many calls may be under way at once; may be changed at any time."""
+
+    def wake(self) -> None:
+        """There may be work."""
+        ...
+
+    async def call(self, piece: Piece) -> None:
+        """Consume one piece out of turn, and wait for it."""
+        ...
+
+    async def close(self, timeout_s: float) -> bool:
+        """Start nothing more, wait for calls under way; whether all ended in time."""
+        ...
+
+
+def runner_for(
+    listener: Listener, work: Work, concurrency: int, *, clock: Clock, name: str
+) -> ListenerRunner:
+    """The kind of runner a listener needs."""
+    kind = AsyncRunner if listener.is_async else ThreadRunner
+    return kind(listener, work, concurrency, clock=clock, name=name)
+
+
+class AsyncRunner:
+    """Calls an async listener from up to `concurrency` tasks."""
+
+    def __init__(
+        self, listener: Listener, work: Work, concurrency: int, *, clock: Clock, name: str
+    ) -> None:
+        self.concurrency = concurrency
+        self._listener = listener
+        self._work = work
+        self._clock = clock
+        self._name = name
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_starting = False  # a task is made and has not run yet: one at a time is enough
+        self._closing = False
+
+    def wake(self) -> None:
+        if (
+            not self._is_starting
+            and not self._closing
+            and len(self._tasks) < self.concurrency
+            and self._work.has_work
+        ):
+            self._is_starting = True
+            self._tasks.add(asyncio.create_task(self._run(), name=self._name))
+
+    async def _run(self) -> None:
+        self._is_starting = False
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        slice_end = loop.time() + _SLICE_S
+        try:
+            while not self._closing and len(self._tasks) <= self.concurrency:
+                piece = self._work.next_piece()
+                if piece is None:
+                    return
+                # There may be more: another task looks, should this listener wait for something.
+                self.wake()
+                await self.call(piece)
+                self._work.finished(piece)
+                if loop.time() > slice_end:
+                    await asyncio.sleep(0)
+                    slice_end = loop.time() + _SLICE_S
+        finally:
+            self._tasks.discard(task)
+
+    async def call(self, piece: Piece) -> None:
+        if piece.process_queue.retired:
+            return
+        delivery = _begin(piece, self._clock)
+        try:
+            piece.status = await self._listener.consume(piece.messages, delivery)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            _failed(piece, delivery, error)  # something the listener awaited was cancelled
+        except Exception as error:
+            _failed(piece, delivery, error)
+
+    async def close(self, timeout_s: float) -> bool:
+        self._closing = True
+        if not self._tasks:
+            return True
+        _, running = await asyncio.wait(self._tasks, timeout=timeout_s)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        return not running
+
+
+class ThreadRunner:
+    """Calls a plain listener from up to `concurrency` threads."""
+
+    def __init__(
+        self, listener: Listener, work: Work, concurrency: int, *, clock: Clock, name: str
+    ) -> None:
+        self.concurrency = concurrency
+        self._listener = listener
+        self._work = work
+        self._clock = clock
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self._results: deque[Piece] = deque()
+        self._results_announced = False
+        self._submitted = 0
+        self._threads: set[threading.Thread] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._calls: dict[int, asyncio.Future[None]] = {}
+        self._closing = False
+
+    def wake(self) -> None:
+        # Some pieces wait in line, so that a thread never has to wait for the loop.
+        while not self._closing and self._submitted < 2 * self.concurrency:
+            piece = self._work.next_piece()
+            if piece is None:
+                return
+            self._submit(piece)
+
+    def _submit(self, piece: Piece) -> None:
+        self._submitted += 1
+        self._idle.clear()
+        self._jobs.put(piece)
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        while len(self._threads) < min(self._submitted, self.concurrency):
+            thread = threading.Thread(
+                target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True
+            )
+            self._threads.add(thread)
+            thread.start()
+
+    async def call(self, piece: Piece) -> None:
+        done = self._loop.create_future()
+        self._calls[id(piece)] = done
+        self._submit(piece)
+        await done
+
+    async def close(self, timeout_s: float) -> bool:
+        self._closing = True
+        with contextlib.suppress(queue.Empty):
+            while True:  # what no thread has begun is left to the next owner of its queue
+                self._jobs.get_nowait()
+                self._submitted -= 1
+        if self._submitted == 0:
+            self._idle.set()
+        ended = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            ended = False
+        for _ in self._threads:
+            self._jobs.put(None)
+        return ended
+
+    # ------------------------------------------------------------ in the threads
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                piece = self._jobs.get(timeout=_IDLE_THREAD_S)
+            except queue.Empty:
+                piece = None
+            if piece is None:
+                break
+            self._consume(piece)
+            self._results.append(piece)
+            if not self._results_announced:
+                self._results_announced = True
+                self._tell_loop(self._collect)
+        self._tell_loop(self._retire, threading.current_thread())
+
+    def _consume(self, piece: Piece) -> None:
+        if piece.process_queue.retired:
+            return
+        delivery = _begin(piece, self._clock)
+        try:
+            answer: Any = self._listener.call(piece.messages, delivery)
+            if inspect.isawaitable(answer):  # a plain function that hands out a coroutine
+                answer = asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
+            piece.status = status_of(answer)
+        except BaseException as error:  # whatever it is, the thread must live on
+            _failed(piece, delivery, error)
+
+    def _tell_loop(self, callback: Any, *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    # --------------------------------------------------------------- on the loop
+
+    def _collect(self) -> None:
+        # Lowered first: a result that comes in from here on announces itself again.
+        self._results_announced = False
+        results = self._results
+        while results:
+            piece = results.popleft()
+            self._submitted -= 1
+            called = self._calls.pop(id(piece), None)
+            if called is not None:
+                if not called.done():
+                    called.set_result(None)
+                continue
+            self._work.finished(piece)
+        self.wake()
+        if self._submitted == 0:
+            self._idle.set()
+
+    def _retire(self, thread: threading.Thread) -> None:
+        self._threads.discard(thread)
+        if self._jobs.qsize() and not self._closing:
+            self._start_threads()
+
+
+async def _await(awaitable: Awaitable[object]) -> object:
+    return await awaitable
+
+
+def _begin(piece: Piece, clock: Clock) -> Delivery:
+    piece.began_ms = clock.now_ms()
+    piece.status = piece.error = None
+    piece.delivery = delivery = Delivery(piece.process_queue.queue)
+    return delivery
+
+
+def _failed(piece: Piece, delivery: Delivery, error: BaseException) -> None:
+    piece.status = ConsumeStatus.LATER
+    piece.error = error
+    apply_error(error, delivery)
+    if isinstance(error, ConsumeLater):
+        logger.info("the listener wants %s", _described(piece, error))
+    else:
+        logger.warning("the listener failed on %s", _described(piece, error), exc_info=error)
+
+
+def _described(piece: Piece, error: BaseException) -> str:
+    first = piece.messages[0]
+    more = f" and {len(piece.messages) - 1} more" if len(piece.messages) > 1 else ""
+    return (
+        f"message {first.msg_id} of {piece.queue} at offset {first.queue_offset}{more} "
+        f"again later: {error!r}"
+    )
