@@ -37,6 +37,7 @@ from rocketq.broker.processor.admin.relay import RelayAdminProcessor
 from rocketq.broker.processor.admin.storage import StorageAdminProcessor
 from rocketq.broker.processor.admin.topics import TopicAdminProcessor
 from rocketq.broker.processor.admin.transactions import TransactionAdminProcessor
+from rocketq.broker.processor.assignment import AssignmentProcessor
 from rocketq.broker.processor.client import ClientProcessor
 from rocketq.broker.processor.consumer_offset import ConsumerOffsetProcessor
 from rocketq.broker.processor.end_transaction import EndTransactionProcessor
@@ -48,9 +49,11 @@ from rocketq.broker.processor.send import SendProcessor
 from rocketq.broker.processor.send_back import SendBackProcessor
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.registration import Registration
+from rocketq.broker.request_modes import RequestModes
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.runtime_info import RuntimeInfo
 from rocketq.broker.stats import BrokerStats
+from rocketq.broker.topic_routes import TopicRoutes
 from rocketq.broker.topics import Topics
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
@@ -154,6 +157,7 @@ class Broker:
         topics = Topics(live, folder / "topics.json", clock)
         groups = SubscriptionGroups(live, folder / "subscriptionGroup.json", clock)
         offsets = ConsumerOffsets(folder / "consumerOffset.json", clock)
+        modes = RequestModes(folder / "messageRequestMode.json")
         producers = ProducerTable(clock)
         consumers = ConsumerTable(live, groups, clock)
         locks = QueueLocks(clock)
@@ -173,6 +177,7 @@ class Broker:
         runtime_info = RuntimeInfo(live, store, stats, scheduled, clock)
         client = RemotingClient()
         registration = Registration(live, topics, client, self.address)
+        topic_routes = TopicRoutes(live, topics, client, clock)
 
         # Who answers what.
         sends = SendProcessor(
@@ -191,6 +196,7 @@ class Broker:
             LockProcessor(locks).routes(),
             QueryProcessor(live, store).routes(),
             EndTransactionProcessor(live, transactions, writer, store, stats, clock).routes(),
+            AssignmentProcessor(topics, groups, consumers, modes, topic_routes).routes(),
             # Administration.
             TopicAdminProcessor(live, topics, offsets, store, stats).routes(),
             GroupAdminProcessor(groups, offsets, stats).routes(),
@@ -225,7 +231,7 @@ class Broker:
             RemotingServer(each, config=server_config, on_connect=on_connect, on_close=on_close)
             for each in (routes, vip_routes)
         )
-        for table in (topics, groups, offsets, scheduled):
+        for table in (topics, groups, offsets, modes, scheduled):
             table.load()
 
         async with (

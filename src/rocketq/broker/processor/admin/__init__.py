@@ -1,0 +1,1 @@
+"""What administrators ask of a broker, a module for each family of requests."""

@@ -1,0 +1,54 @@
+"""Limits for groups that read cold data, and how the log is read ahead."""
+
+from rocketq.broker.cold_data import ColdDataLimits
+from rocketq.common import json
+from rocketq.common.config import ConfigError, parse_properties
+from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting.headers import SetCommitLogReadMode
+from rocketq.store import MessageStore
+
+_NORMAL, _RANDOM = 0, 1
+
+
+class ColdDataAdminProcessor:
+    """Sets and shows the limits."""
+
+    def __init__(self, limits: ColdDataLimits, store: MessageStore) -> None:
+        self._limits = limits
+        self._store = store
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: self._update,
+            RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: self._remove,
+            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self._show,
+            SetCommitLogReadMode.CODE: self._set_read_mode,
+        }
+
+    def _update(self, request: Command, connection: Connection) -> Command:
+        try:
+            limits = {
+                group: int(limit)
+                for group, limit in parse_properties(bytes(request.body).decode()).items()
+            }
+        except (ConfigError, ValueError) as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"unreadable: {error}") from None
+        for group, limit in limits.items():
+            self._limits.set(group, limit)
+        return request.reply()
+
+    def _remove(self, request: Command, connection: Connection) -> Command:
+        self._limits.remove(bytes(request.body).decode().strip())
+        return request.reply()
+
+    def _show(self, request: Command, connection: Connection) -> Command:
+        return request.reply(body=json.dumps(self._limits.table()))
+
+    def _set_read_mode(self, request: Command, connection: Connection) -> Command:
+        mode = request.header(SetCommitLogReadMode).read_ahead_mode
+        if mode not in (_NORMAL, _RANDOM) or "READ_AHEAD_MODE" not in request.ext_fields:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, "set commitlog readahead mode param error"
+            )
+        self._store.set_read_ahead(mode == _NORMAL)
+        return request.reply(remark=f"set commitlog readahead mode success, mode: {mode}")

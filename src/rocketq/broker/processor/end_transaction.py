@@ -1,0 +1,117 @@
+"""Commits and rollbacks of transactions (END_TRANSACTION).
+
+Clients send these one way, so most answers go nowhere; what an answer would say is still
+worked out, for those who ask. A decision that could not be carried out is not lost: the
+half message stays open, and its producer is asked later.
+"""
+
+import logging
+from collections.abc import Awaitable
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.stats import BrokerStats
+from rocketq.broker.transaction import TransactionalMessages
+from rocketq.broker.transaction import half as stages
+from rocketq.broker.writer import MessageWriter
+from rocketq.common.clock import Clock
+from rocketq.message.flags import SysFlag
+from rocketq.message.message import MessageExt
+from rocketq.message.names import TRANSACTION_HALF_TOPIC
+from rocketq.message.properties import PropertyName
+from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting.headers import EndTransaction
+from rocketq.store import AppendResult, MessageStore, PutStatus
+
+logger = logging.getLogger(__name__)
+
+_REFUSALS = {
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+}
+
+
+class EndTransactionProcessor:
+    """Carries out what producers decide about their half messages."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        transactions: TransactionalMessages,
+        writer: MessageWriter,
+        store: MessageStore,
+        stats: BrokerStats,
+        clock: Clock,
+    ) -> None:
+        self._live = live
+        self._transactions = transactions
+        self._writer = writer
+        self._store = store
+        self._stats = stats
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {EndTransaction.CODE: self._end}
+
+    def _end(self, request: Command, connection: Connection) -> Command | Awaitable[Command] | None:
+        header = request.header(EndTransaction)
+        if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
+            half = self._half_message(header)
+            if self._transactions.was_settled(half.queue_offset):
+                return request.reply()  # said twice, or by two copies of one half message
+            stored = self._commit(half)
+            if half.wait_store_ok and not request.is_oneway:
+                return self._reply_when_durable(request, stored)
+            return request.reply()
+        if header.commit_or_rollback == SysFlag.TRANSACTION_ROLLBACK:
+            half = self._half_message(header)
+            if not self._transactions.was_settled(half.queue_offset):
+                self._transactions.settle(half.queue_offset)
+            return request.reply()
+        # "Unknown" decides nothing; the producer will be asked again.
+        logger.debug("%s has not decided %s yet", connection.peer_address, header.msg_id)
+        return None
+
+    def _half_message(self, header: EndTransaction) -> MessageExt:
+        """The half message a decision is about, if the decision is entitled to it."""
+        half = self._store.message_at(header.commit_log_offset)
+        if half is None or half.topic != TRANSACTION_HALF_TOPIC:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed"
+            )
+        if not header.from_transaction_check and self._is_too_late(half):
+            raise RequestRejected(
+                ResponseCode.ILLEGAL_OPERATION,
+                "the time for a decision of its own is over, the producer will be asked",
+            )
+        if half.get_property(PropertyName.PRODUCER_GROUP) != header.producer_group:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
+        if half.queue_offset != header.tran_state_table_offset:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong"
+            )
+        return half
+
+    def _is_too_late(self, half: MessageExt) -> bool:
+        immunity_ms = stages.immunity_ms(half, self._live.broker.transaction_time_out)
+        if immunity_ms is None:
+            return False
+        return self._clock.now_ms() - half.born_timestamp > immunity_ms
+
+    def _commit(self, half: MessageExt) -> AppendResult:
+        queue = stages.real_queue(half)
+        if queue is None:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "the message names no real topic")
+        result = self._writer.put(stages.real_message(half, *queue))
+        if not result.is_stored:
+            code = _REFUSALS.get(result.status, ResponseCode.SYSTEM_ERROR)
+            raise RequestRejected(code, result.status.name)
+        # Settled in the same turn as stored: a second decision finds it done.
+        self._transactions.settle(half.queue_offset)
+        self._stats.messages_put(*queue, 1, result.size)
+        return result
+
+    async def _reply_when_durable(self, request: Command, stored: AppendResult) -> Command:
+        await self._writer.durability(stored)
+        return request.reply()
