@@ -16,6 +16,9 @@ HOT_MODULES: list[str] = [
     "rocketq.message.message",
     "rocketq.message.property_scan",
     "rocketq.message.record",
+    "rocketq.remoting.command",
+    "rocketq.remoting.frame",
+    "rocketq.remoting.header_scan",
 ]
 
 

@@ -1,31 +1,42 @@
 """One message of the protocol, request or response: header and body.
 
-A command that came off the wire keeps the frame it came in. Code, opaque, flag, language
-and version are known at once; the remark, the ext fields and the body are taken out of the
-frame when somebody asks for them, because most are never asked for.
-
     request = Command.request(QueryConsumerOffset(consumer_group=..., topic=..., queue_id=0))
     header = request.header(QueryConsumerOffset)
     reply = request.reply(QueryConsumerOffsetResponse(offset=12))
     transport.writelines(reply.encode())
 
-How long a body lives: it is valid as long as it is held. A large one is a view of what was
-read from the socket and keeps that alive, up to a quarter of a megabyte beside itself, so
-whoever keeps a body beyond the request copies it (`bytes(command.body)`).
+A command that came off the wire keeps the frame it came in. Code, opaque, flag, language
+and version are known at once; the remark, the ext fields and the body are taken out of the
+frame when somebody asks for them, because most are never asked for.
+
+How long a body lives: it is valid as long as it is held. A small one is a copy. A large
+one is a view of what was read from the socket and keeps that alive, up to a quarter of a
+megabyte beside itself, so whoever keeps it beyond the request copies it
+(`bytes(command.body)`).
+
+Compiled where possible (command.pxd gives the types), the same code runs uncompiled.
 """
 
-from rocketq.remoting.binary_header import decode_binary_header, encode_binary_header
+import cython
+import orjson
+
+from rocketq.common import json
+from rocketq.remoting.binary_header import encode_binary_header
 from rocketq.remoting.codes import LanguageCode, SerializeType, Version
-from rocketq.remoting.errors import BadFrame
-from rocketq.remoting.json_header import HeaderFields, decode_json_header, encode_json_header
+from rocketq.remoting.json_header import HeaderFields, language_name
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 
 _JSON = int(SerializeType.JSON)
 _BINARY = int(SerializeType.ROCKETMQ)
-_LANGUAGE = int(LanguageCode.PYTHON)
-_VERSION = int(Version.CURRENT)
+_PYTHON = int(LanguageCode.PYTHON)
+_CURRENT = int(Version.CURRENT)
 
 # Up to this size a copy is cheaper than a view.
 _SMALL_BODY = 4096
@@ -52,8 +63,8 @@ class Command:
         remark=None,
         flag=0,
         opaque=0,
-        language=_LANGUAGE,
-        version=_VERSION,
+        language=_PYTHON,
+        version=_CURRENT,
         serialize_type=_JSON,
     ):
         self.code = code
@@ -64,11 +75,14 @@ class Command:
         self.serialize_type = serialize_type
         self._remark = remark
         self._ext_fields = ext_fields
+        self._has_ext_fields = ext_fields is not None
         self._body = body
         self._frame = None
         self._header_at = 0
         self._header_end = 0
         self._body_end = 0
+        self._is_encoded = False
+        self._entry_count = -1
 
     # -- made here ------------------------------------------------------------------------
 
@@ -110,18 +124,6 @@ class Command:
             serialize_type=self.serialize_type,
         )
 
-    # -- off the wire ---------------------------------------------------------------------
-
-    @staticmethod
-    def decode(frame):
-        """The command in one whole frame, length word included."""
-        if len(frame) < 8:
-            raise BadFrame(f"frame of {len(frame)} bytes")
-        length = int.from_bytes(frame[:4], "big", signed=True)
-        if length != len(frame) - 4:
-            raise BadFrame(f"frame says {length} bytes, has {len(frame) - 4}")
-        return decode_at(bytes(frame), 0, len(frame))
-
     # -- what it says ---------------------------------------------------------------------
 
     @property
@@ -135,15 +137,23 @@ class Command:
 
     @property
     def remark(self):
+        if self._entry_count >= 0:
+            self._read_entries()
         return self._remark
 
     @remark.setter
     def remark(self, remark):
+        if self._entry_count >= 0:
+            self._read_entries()
         self._remark = remark
+        self._is_encoded = False
 
     @property
     def ext_fields(self):
         """The ext fields; changes made to them are sent."""
+        if self._entry_count >= 0:
+            self._read_entries()
+        self._is_encoded = False
         if self._ext_fields is None:
             self._ext_fields = {}
         return self._ext_fields
@@ -151,7 +161,7 @@ class Command:
     @property
     def has_ext_fields(self):
         """Whether there is a header at all, be it an empty one."""
-        return self._ext_fields is not None
+        return self._has_ext_fields or bool(self._ext_fields)
 
     @property
     def body(self):
@@ -159,19 +169,20 @@ class Command:
         body = self._body
         if body is None:
             start = self._header_end
-            size = self._body_end - start
-            if size <= _SMALL_BODY:
-                body = bytes(self._frame[start : self._body_end])
-            else:
-                body = memoryview(self._frame)[start : self._body_end]
+            body = memoryview(self._frame)[start : self._body_end]
+            if self._body_end - start <= _SMALL_BODY:
+                body = bytes(body)
             self._body = body
-        elif isinstance(body, list):
+        elif isinstance(body, (list, tuple)):
             body = b"".join(body)
         return body
 
     @body.setter
     def body(self, body):
+        if self._entry_count >= 0:
+            self._read_entries()
         self._body = body
+        self._is_encoded = False
 
     @property
     def raw_header(self):
@@ -184,6 +195,39 @@ class Command:
         """The typed header."""
         return cls.from_ext_fields(self.ext_fields)
 
+    def _read_entries(self):
+        """Take remark and ext fields out of the frame, where the scan has found them."""
+        if cython.compiled:
+            i: cython.int
+            if self._remark_at > 0:
+                self._remark = self._text_at(
+                    self._remark_at, self._remark_size, self._remark_is_escaped
+                )
+            if self._has_ext_fields:
+                fields: dict = {}
+                for i in range(self._entry_count):
+                    name = self._text_at(
+                        self._entries[i].name_at, self._entries[i].name_size, False
+                    )
+                    fields[name] = self._text_at(
+                        self._entries[i].value_at,
+                        self._entries[i].value_size,
+                        self._entries[i].is_escaped,
+                    )
+                self._ext_fields = fields
+            self._entry_count = -1
+
+    def _text_at(self, at, size, is_escaped):
+        """A piece of the frame as text; what is not UTF-8 is replaced, as in Java."""
+        if is_escaped:
+            # With the quotes around it.
+            return json.loads(memoryview(self._frame)[at - 1 : at + size + 1])
+        if cython.compiled:
+            return PyUnicode_DecodeUTF8(
+                cython.cast("const char *", address_of(self._frame)) + at, size, b"replace"
+            )
+        return bytes(self._frame[at : at + size]).decode("utf-8", "replace")
+
     # -- to the wire ----------------------------------------------------------------------
 
     def encode(self):
@@ -194,35 +238,43 @@ class Command:
 
     def encode_into(self, out):
         """Append the frame's buffers to a list; how many bytes they hold."""
-        fields = HeaderFields(
-            self.code,
-            self.language,
-            self.version,
-            self.opaque,
-            self.flag,
-            self._remark,
-            self._ext_fields,
-        )
-        if self.serialize_type == _BINARY:
-            header = encode_binary_header(fields)
-        else:
-            header = encode_json_header(fields)
         body = self._body
-        parts = body if isinstance(body, list) else (self.body,)
+        parts = body if isinstance(body, (list, tuple)) else (self.body,)
         body_size = 0
         for part in parts:
             body_size += len(part)
-        head = b"".join(
-            (
-                (4 + len(header) + body_size).to_bytes(4, "big"),
-                (self.serialize_type << 24 | len(header)).to_bytes(4, "big"),
-                header,
-            )
-        )
+        head = self._frame if self._is_encoded else self._encode_head(body_size)
         out.append(head)
         if body_size:
             out.extend(parts)
         return len(head) + body_size
+
+    def _encode_head(self, body_size):
+        """Everything but the body, whose size is in it."""
+        remark = self.remark
+        fields = self._ext_fields if self.has_ext_fields else None
+        if self.serialize_type == _BINARY:
+            header = encode_binary_header(
+                HeaderFields(
+                    self.code, self.language, self.version, self.opaque, self.flag, remark, fields
+                )
+            )
+        else:
+            header = b'{"code":%d%b,"flag":%d,"language":"%b","opaque":%d%b%b,"version":%d}' % (
+                self.code,
+                b"" if fields is None else b',"extFields":' + _json(fields),
+                self.flag,
+                language_name(self.language),
+                self.opaque,
+                b"" if remark is None else b',"remark":' + _json(remark),
+                b',"serializeTypeCurrentRPC":"JSON"',
+                self.version,
+            )
+        return b"%b%b%b" % (
+            (4 + len(header) + body_size).to_bytes(4, "big"),
+            (self.serialize_type << 24 | len(header)).to_bytes(4, "big"),
+            header,
+        )
 
     def __repr__(self):
         kind = "response" if self.is_response else "oneway" if self.is_oneway else "request"
@@ -232,33 +284,18 @@ class Command:
         )
 
 
-def decode_at(frame, start, end):
-    """The command whose frame, length word included, lies at `frame[start:end]`."""
-    word = int.from_bytes(frame[start + 4 : start + 8], "big")
-    serialize_type = word >> 24
-    header_at = start + 8
-    header_end = header_at + (word & 0xFFFFFF)
-    if header_end > end:
-        raise BadFrame(f"header of {word & 0xFFFFFF} bytes in a frame of {end - start}")
-    raw = memoryview(frame)[header_at:header_end]
-    if serialize_type == _JSON:
-        fields = decode_json_header(raw)
-    elif serialize_type == _BINARY:
-        fields = decode_binary_header(raw)
+def _json(value):
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # a lone surrogate, which orjson does not write
+        return json.dumps(value)
+
+
+def address_of(buffer):
+    """Where a buffer begins in memory; uncompiled the buffer itself, which is indexed alike."""
+    if cython.compiled:
+        if isinstance(buffer, bytes):
+            return cython.cast("const unsigned char *", PyBytes_AS_STRING(buffer))
+        return cython.cast("const unsigned char *", PyByteArray_AS_STRING(buffer))
     else:
-        raise BadFrame(f"unknown header encoding {serialize_type}")
-    command = Command.__new__(Command)
-    command.code = fields.code
-    command.language = fields.language
-    command.version = fields.version
-    command.opaque = fields.opaque
-    command.flag = fields.flag
-    command.serialize_type = serialize_type
-    command._remark = fields.remark
-    command._ext_fields = fields.ext_fields
-    command._body = None
-    command._frame = frame
-    command._header_at = header_at
-    command._header_end = header_end
-    command._body_end = end
-    return command
+        return buffer

@@ -1,4 +1,4 @@
-"""The JSON form of a frame's header, read and written in general.
+"""The JSON form of a frame's header, read in general; `Command` writes it.
 
     {"code":105,"extFields":{"topic":"TopicA"},"flag":0,"language":"JAVA","opaque":7,
      "serializeTypeCurrentRPC":"JSON","version":479}
@@ -17,6 +17,7 @@ from rocketq.remoting.errors import BadFrame
 
 _LANGUAGES = {language.name: language.value for language in LanguageCode}
 _LANGUAGE_NAMES = {language.value: language.name for language in LanguageCode}
+_ENCODED_NAMES = {language.value: language.name.encode() for language in LanguageCode}
 
 
 class HeaderFields(NamedTuple):
@@ -50,19 +51,9 @@ def decode_json_header(raw: bytes | bytearray | memoryview) -> HeaderFields:
     )
 
 
-def encode_json_header(fields: HeaderFields) -> bytes:
-    """Write a header."""
-    header: dict[str, Any] = {"code": fields.code}
-    if fields.ext_fields is not None:
-        header["extFields"] = fields.ext_fields
-    header["flag"] = fields.flag
-    header["language"] = _LANGUAGE_NAMES.get(fields.language, "OTHER")
-    header["opaque"] = fields.opaque
-    if fields.remark is not None:
-        header["remark"] = fields.remark
-    header["serializeTypeCurrentRPC"] = "JSON"
-    header["version"] = fields.version
-    return json.dumps(header)
+def language_name(language: int) -> bytes:
+    """The name of a language as JSON headers have it."""
+    return _ENCODED_NAMES.get(language, b"OTHER")
 
 
 def _int32(header: Mapping[str, Any], name: str) -> int:

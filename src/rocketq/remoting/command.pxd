@@ -1,0 +1,45 @@
+# How `Command` lies in memory when compiled; the code is in command.py.
+
+cdef enum:
+    ENTRY_LIMIT = 24
+
+cdef struct Entry:
+    int name_at
+    int value_at
+    int value_size
+    unsigned char name_size
+    bint is_escaped
+
+
+cdef class Command:
+    cdef public int code
+    cdef public int language
+    cdef public int version
+    cdef public int opaque
+    cdef public int flag
+    cdef public int serialize_type
+    cdef object _remark
+    cdef object _ext_fields
+    cdef object _body
+    cdef object _frame
+    cdef Py_ssize_t _header_at
+    cdef Py_ssize_t _header_end
+    cdef Py_ssize_t _body_end
+    cdef bint _has_ext_fields
+    cdef bint _is_encoded
+    # The header's fields as the scan found them in `_frame`; -1 when it was not scanned.
+    cdef int _entry_count
+    cdef int _remark_at
+    cdef int _remark_size
+    cdef bint _remark_is_escaped
+    cdef Entry[ENTRY_LIMIT] _entries
+
+    cdef str _text_at(self, Py_ssize_t at, Py_ssize_t size, bint is_escaped)
+    cdef void _read_entries(self)
+
+    cpdef Py_ssize_t encode_into(self, list out) except -1
+
+
+cdef const unsigned char* address_of(object buffer) except NULL
+
+cpdef int next_opaque() except -1

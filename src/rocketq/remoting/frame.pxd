@@ -1,0 +1,30 @@
+# Types of frame.py when compiled.
+
+cimport cython
+
+from rocketq.remoting.command cimport Command
+
+
+cdef class FrameSplitter:
+    cdef readonly object error
+    cdef Py_ssize_t _limit
+    cdef object _rest
+    cdef Py_ssize_t _wanted
+
+    @cython.locals(commands=list)
+    cpdef list feed(self, data)
+
+    @cython.locals(
+        base="const unsigned char*", at="Py_ssize_t", end="Py_ssize_t", length="unsigned int"
+    )
+    cdef Py_ssize_t _take(self, list commands, object data) except -1
+
+    cdef Py_ssize_t _checked(self, unsigned int length) except -1
+
+
+@cython.locals(
+    word="unsigned int", header_at="Py_ssize_t", header_end="Py_ssize_t", command=Command
+)
+cdef Command command_at(object frame, const unsigned char* base, Py_ssize_t start, Py_ssize_t end)
+
+cdef unsigned int word_at(const unsigned char* base, Py_ssize_t at) noexcept
