@@ -111,6 +111,9 @@ class Delivery:
                 failures.append((queue.broker_name, error))
                 logger.debug("send to %s failed: %s", queue, error)
             else:
+                if info.borrowed:
+                    # This message has created the topic: its own route can be had now.
+                    self._refresh_soon(outgoing.topic)
                 if result.is_ok or not config.retry_when_not_stored or counted >= config.retries:
                     return result
                 failures.append((queue.broker_name, SendFailed(outgoing.topic, [], 0.0)))

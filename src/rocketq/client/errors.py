@@ -155,7 +155,8 @@ class SendFailed(ClientError):
     def __init__(
         self, topic: str, attempts: Sequence[tuple[str, BaseException]], elapsed_s: float
     ) -> None:
-        tried = "; ".join(f"{broker}: {cause}" for broker, cause in attempts)
+        # The same failure again is no news.
+        tried = "; ".join(dict.fromkeys(f"{broker}: {cause}" for broker, cause in attempts))
         super().__init__(
             f"sent {len(attempts)} times to topic {topic!r} without success in "
             f"{elapsed_s * 1000:.0f} ms ({tried})"

@@ -1,6 +1,10 @@
 """How a blocking class is made of its asyncio twin.
 
     class Producer(Face[aio.Producer]):
+        @arguments_of(aio.Producer)
+        def __init__(self, *arguments, **options):
+            super().__init__(aio.Producer(*arguments, **options))
+
         send = blocking(aio.Producer.send)
 
 Names, arguments, docstrings and types are the twin's; the calls run on the shared loop
@@ -49,6 +53,10 @@ class Face(Generic[A]):
             self._thread.run(self._twin.close(), what=self._name)
             self._thread.is_closed(self)
 
+    def _on_loop(self, function: Callable[[], R]) -> R:
+        """Call a function where the twin's state lives."""
+        return self._thread.call(function, what=self._name)
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -79,6 +87,17 @@ def on_loop(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[Face
 
     @functools.wraps(method)
     def call(self: Face[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._thread.call(lambda: method(self._twin, *args, **kwargs), what=self._name)
+        return self._on_loop(lambda: method(self._twin, *args, **kwargs))
 
     return call
+
+
+def arguments_of(
+    twin: Callable[P, object],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Decorates an `__init__` that hands its arguments on to the twin's."""
+
+    def decorate(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        return functools.wraps(twin.__init__)(function)
+
+    return decorate

@@ -61,6 +61,8 @@ logger = logging.getLogger(__name__)
 
 _UNKNOWN_TOPIC_INTERVAL_S = 2.0
 """How soon to ask again for a topic nobody serves yet: somebody may be waiting for it."""
+_REFRESH_PAUSE_S = 1.0
+"""How long a route asked for in the background is taken to be fresh."""
 _GOODBYE_TIMEOUT_S = 1.0
 
 
@@ -158,7 +160,7 @@ class ClientInstance:
         self._stop = asyncio.Event()
         self._heartbeat_wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._refreshing: set[str] = set()
+        self._refreshed_at: dict[str, float] = {}
         self._background: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------ life
@@ -349,10 +351,11 @@ class ClientInstance:
                 logger.debug("route of %s not refreshed: %s", topic, error)
 
     def refresh_route_soon(self, topic: str) -> None:
-        """Ask for a topic's route in the background: what is known seems to be wrong."""
-        if topic in self._refreshing:
+        """Ask for a topic's route in the background: what is known seems to be out of date."""
+        now = self.clock.monotonic()
+        if now < self._refreshed_at.get(topic, -_REFRESH_PAUSE_S) + _REFRESH_PAUSE_S:
             return
-        self._refreshing.add(topic)
+        self._refreshed_at[topic] = now
         task = asyncio.create_task(self._refresh_in_background(topic))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -362,8 +365,6 @@ class ClientInstance:
             await self.routes.refresh(topic)
         except RocketqError as error:
             logger.debug("route of %s not refreshed: %s", topic, error)
-        finally:
-            self._refreshing.discard(topic)
 
     def _consumed_topics(self) -> set[str]:
         return {topic for consumer in self._consumers.values() for topic in consumer.topics()}

@@ -69,7 +69,7 @@ def reply_to(request: MessageExt, body: bytes) -> Message:
             f"message {request.msg_id} is no request: it lacks the property "
             f"{PropertyName.CLUSTER if not cluster else PropertyName.CORRELATION_ID}"
         )
-    properties = {
+    properties: dict[str, str] = {
         PropertyName.MESSAGE_TYPE: REPLY_TYPE,
         PropertyName.CORRELATION_ID: correlation_id,
     }
@@ -77,7 +77,7 @@ def reply_to(request: MessageExt, body: bytes) -> Message:
         value = request.properties.get(name)
         if value:
             properties[name] = value
-    return Message(reply_topic(cluster), body, properties=properties)
+    return Message.of(reply_topic(cluster), body, properties)
 
 
 def is_reply(message: Message) -> bool:

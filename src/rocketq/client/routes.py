@@ -193,6 +193,7 @@ class RouteTable:
             raise NoRoute(topic, self._source.addresses, template=template)
         self._publish[topic] = info
         self._learn_brokers(route)
+        self._tell(topic)
         return info
 
     # ------------------------------------------------------------------- learning
@@ -213,9 +214,12 @@ class RouteTable:
             len(self._subscribe[topic]),
             ", ".join(sorted(data.broker_name for data in route.broker_datas)),
         )
+        self._tell(topic)
+        return True
+
+    def _tell(self, topic: str) -> None:
         for listener in self._listeners:
             listener(topic)
-        return True
 
     def _learn_brokers(self, route: TopicRouteData) -> None:
         for data in route.broker_datas:
