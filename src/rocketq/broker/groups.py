@@ -4,8 +4,8 @@ Kept in memory and in `config/subscriptionGroup.json`, which is written at every
 group nobody has created is made with the defaults when its first consumer appears, unless
 `autoCreateSubscriptionGroup` is off.
 
-Beside the groups stands a table of forbidden pairs: group -> topic -> bits, where bit 0
-forbids reading.
+Beside the groups stands a table of forbidden pairs: group -> topic -> bits, where the bit of
+a permission forbids what it would allow elsewhere; 4 forbids reading.
 """
 
 import logging
@@ -25,7 +25,7 @@ from rocketq.remoting.bodies.registration import DataVersion
 
 logger = logging.getLogger(__name__)
 
-FORBID_READ = 1
+FORBID_READ = 4
 
 BUILT_IN = (
     names.TOOLS_CONSUMER_GROUP,
