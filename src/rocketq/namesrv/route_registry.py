@@ -353,14 +353,15 @@ class RouteRegistry:
         )
 
     def _change_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
-        changes = _Changes(self)
+        changed: dict[TopicQueues, TopicQueues] = {}
         topics = list(self.topics_of_broker(broker_name))
         for topic in topics:
             before = self._topics[topic]
-            queues = before.by_broker[broker_name]
-            self._topics[topic] = changes.with_queues(
-                before, replace(queues, perm=change(queues.perm))
-            )
+            if before not in changed:
+                queues = before.by_broker[broker_name]
+                queues = replace(queues, perm=change(queues.perm))
+                changed[before] = self.shared({**before.by_broker, broker_name: queues})
+            self._topics[topic] = changed[before]
         return len(topics)
 
     def _drop_queues(self, topics: Iterable[str], broker_names: set[str]) -> None:

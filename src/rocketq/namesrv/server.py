@@ -107,7 +107,6 @@ class NameServer:
     async def _listening(self) -> AsyncIterator[None]:
         config = self._config.current
         await self._server.start(config.bind_address, config.listen_port)
-        logger.info("listening on %s:%d", config.bind_address, self.port)
         try:
             yield
         finally:

@@ -1,0 +1,5 @@
+"""`python -m rocketq.cli`: the command where no script is installed."""
+
+from rocketq.cli import main
+
+main()

@@ -1,0 +1,108 @@
+"""`rocketq broker`: a broker in the foreground."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rocketq.broker import Broker, BrokerConfig
+from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
+from rocketq.cli import options
+from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.serving import check_ports_free, reachable_host, serve, started
+from rocketq.cli.settings import parse_assignments, print_options, read_file
+from rocketq.common.config import ConfigError
+from rocketq.store import StoreConfig
+
+app = options.application()
+
+
+@app.command()
+def broker(
+    config_file: options.ConfigFile = None,
+    name_servers: options.NameServers = None,
+    print_config: options.PrintConfig = False,
+    print_important: Annotated[
+        bool,
+        typer.Option(
+            "-m", "--printImportantConfig", help="Print the options that matter most, and end."
+        ),
+    ] = False,
+    host: options.Host = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="P", help="The port; 0 picks a free one. [10911]")
+    ] = None,
+    assignments: options.Assignments = None,
+    verbosity: options.Verbosity = 0,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    It keeps its messages in `storePathRootDir` and registers at the NameServers. When it
+    accepts requests it prints `ready broker=HOST:PORT pid=N`.
+
+    \b
+    rocketq broker -n 127.0.0.1:9876 -c broker.conf
+    rocketq broker -n 127.0.0.1:9876 --set storePathRootDir=/data/a --set brokerName=broker-a
+    """
+    log_to_stderr(verbosity)
+    try:
+        settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        configs = build_configs(settings, name_servers=name_servers, host=host, port=port)
+    except (CannotStart, ConfigError) as error:
+        fail(error)
+    if print_config:
+        print_options(*configs)
+    elif print_important:
+        print_options(*configs, only=IMPORTANT_KEYS)
+    else:
+        run_broker(*configs, config_file, announce=announce_ready)
+
+
+def build_configs(
+    settings: Mapping[str, str],
+    *,
+    name_servers: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+) -> tuple[BrokerConfig, StoreConfig]:
+    """A file's keys, then those of the command line."""
+    overrides = dict(settings)
+    if name_servers is not None:
+        overrides["namesrvAddr"] = name_servers
+    if host is not None:
+        overrides["bindAddress"] = host
+        overrides.setdefault("brokerIP1", reachable_host(host, local_address))
+    if port is not None:
+        overrides["listenPort"] = str(port)
+    return load_configs(overrides)
+
+
+def broker_ports(config: BrokerConfig) -> list[int]:
+    """The ports a broker listens on: its own, and the one two below it for clients in a hurry."""
+    return [config.listen_port, config.listen_port - 2] if config.listen_port > 2 else []
+
+
+def announce_ready(broker: Broker) -> None:
+    print(f"ready broker={broker.address} pid={os.getpid()}", flush=True)
+
+
+def run_broker(
+    config: BrokerConfig,
+    store_config: StoreConfig,
+    config_file: Path | None,
+    *,
+    announce: Callable[[Broker], None],
+) -> None:
+    """Serve until asked to stop."""
+
+    async def program(stop: asyncio.Event) -> None:
+        check_ports_free(config.bind_address, broker_ports(config))
+        broker = Broker(config, store_config, config_path=config_file)
+        async with started(broker):
+            announce(broker)
+            await stop.wait()
+
+    serve(program)

@@ -1,0 +1,34 @@
+"""How a command ends when it cannot do what it was asked: one line on stderr, code 1."""
+
+import logging
+import sys
+from typing import NoReturn
+
+
+class CannotStart(Exception):
+    """Something outside the program is in the way; the text says what."""
+
+
+def fail(reason: object) -> NoReturn:
+    print(f"rocketq: {reason}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+class _LineFormatter(logging.Formatter):
+    """Warnings as a user of a command line expects them; more only when asked for."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.levelno < logging.WARNING:
+            return super().format(record)
+        text = f"rocketq: {record.levelname.lower()}: {record.getMessage()}"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return text
+
+
+def log_to_stderr(verbosity: int) -> None:
+    """Warnings and errors; `-v` adds changes of state, `-vv` everything."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
+    logging.basicConfig(level=level, handlers=[handler])

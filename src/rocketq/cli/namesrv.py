@@ -1,0 +1,81 @@
+"""`rocketq namesrv`: a NameServer in the foreground."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rocketq.cli import options
+from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.serving import check_ports_free, serve, started
+from rocketq.cli.settings import parse_assignments, print_options, read_file
+from rocketq.common.config import ConfigError, load
+from rocketq.namesrv import NameServer, NamesrvConfig
+
+app = options.application()
+
+
+@app.command()
+def namesrv(
+    config_file: options.ConfigFile = None,
+    print_config: options.PrintConfig = False,
+    host: options.Host = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="P", help="The port; 0 picks a free one. [9876]")
+    ] = None,
+    assignments: options.Assignments = None,
+    verbosity: options.Verbosity = 0,
+) -> None:
+    """Run a NameServer until SIGTERM or Ctrl-C.
+
+    Brokers register here, clients ask here which broker serves a topic. When it accepts
+    requests it prints `ready namesrv=HOST:PORT pid=N`.
+    """
+    log_to_stderr(verbosity)
+    try:
+        settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        config = build_config(settings, config_file, host=host, port=port)
+    except (CannotStart, ConfigError) as error:
+        fail(error)
+    if print_config:
+        print_options(config)
+        return
+    run_name_server(config, announce=announce_ready)
+
+
+def build_config(
+    settings: Mapping[str, str],
+    config_file: Path | None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+) -> NamesrvConfig:
+    """A file's keys, then those of the command line; the file is where updates are stored."""
+    overrides = dict(settings)
+    if config_file is not None:
+        overrides["configStorePath"] = str(config_file.absolute())
+    if host is not None:
+        overrides["bindAddress"] = host
+    if port is not None:
+        overrides["listenPort"] = str(port)
+    return load(NamesrvConfig, overrides)
+
+
+def announce_ready(server: NameServer) -> None:
+    print(f"ready namesrv={server.address} pid={os.getpid()}", flush=True)
+
+
+def run_name_server(config: NamesrvConfig, *, announce: Callable[[NameServer], None]) -> None:
+    """Serve until asked to stop."""
+
+    async def program(stop: asyncio.Event) -> None:
+        check_ports_free(config.bind_address, [config.listen_port])
+        server = NameServer(config)
+        async with started(server):
+            announce(server)
+            await stop.wait()
+
+    serve(program)

@@ -1,0 +1,100 @@
+"""RocketMQ's own scripts over the same servers: their options, their lines of output.
+
+`rocketq namesrv` and `rocketq broker` are the same programs with more options and a `ready`
+line that scripts can read; these say what people who know RocketMQ look for.
+"""
+
+from typing import Annotated
+
+import typer
+
+from rocketq.cli import options
+from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.settings import print_options, read_file
+from rocketq.common.config import ConfigError
+
+
+def mqnamesrv() -> None:
+    app = options.application()
+    app.command("mqnamesrv")(_mqnamesrv)
+    app()
+
+
+def _mqnamesrv(
+    config_file: options.ConfigFile = None,
+    print_config: options.PrintConfig = False,
+    name_servers: Annotated[str | None, typer.Option("-n", "--namesrvAddr", hidden=True)] = None,
+) -> None:
+    """Run a NameServer."""
+    from rocketq.cli.namesrv import build_config, run_name_server
+
+    log_to_stderr(0)
+    try:
+        settings = read_file(config_file)
+        if config_file is not None:
+            print(f"load config properties file OK, {config_file}", flush=True)
+        config = build_config(settings, config_file)
+    except (CannotStart, ConfigError) as error:
+        fail(error)
+    if print_config:
+        print_options(config)
+        return
+    run_name_server(
+        config,
+        announce=lambda server: print(
+            "The Name Server boot success. serializeType=JSON, "
+            f"address {config.bind_address}:{server.port}",
+            flush=True,
+        ),
+    )
+
+
+def mqbroker() -> None:
+    app = options.application()
+    app.command("mqbroker")(_mqbroker)
+    app()
+
+
+def _mqbroker(
+    config_file: options.ConfigFile = None,
+    name_servers: options.NameServers = None,
+    print_config: options.PrintConfig = False,
+    print_important: Annotated[
+        bool,
+        typer.Option(
+            "-m", "--printImportantConfig", help="Print the options that matter most, and end."
+        ),
+    ] = False,
+) -> None:
+    """Run a broker."""
+    from rocketq.broker import Broker
+    from rocketq.broker.config import IMPORTANT_KEYS
+    from rocketq.cli.broker import build_configs, run_broker
+
+    log_to_stderr(0)
+    try:
+        config, store_config = build_configs(read_file(config_file), name_servers=name_servers)
+    except (CannotStart, ConfigError) as error:
+        fail(error)
+    if print_config:
+        print_options(config, store_config)
+        return
+    if print_important:
+        print_options(config, store_config, only=IMPORTANT_KEYS)
+        return
+
+    def announce(broker: Broker) -> None:
+        line = (
+            f"The broker[{config.broker_name}, {broker.address}] boot success. serializeType=JSON"
+        )
+        if config.namesrv_addr:
+            line += f" and name server is {config.namesrv_addr}"
+        print(line, flush=True)
+
+    run_broker(config, store_config, config_file, announce=announce)
+
+
+def mqadmin() -> None:
+    from rocketq.cli.admin import run_as_mqadmin
+
+    run_as_mqadmin()

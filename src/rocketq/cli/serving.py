@@ -1,0 +1,105 @@
+"""Servers in the foreground: start, say so, wait for a signal, stop."""
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from rocketq.cli.failures import CannotStart, fail
+from rocketq.common.errors import RocketqError
+
+logger = logging.getLogger(__name__)
+
+_WILDCARDS = ("0.0.0.0", "::", "")
+
+
+class Service(Protocol):
+    """A NameServer or a broker."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@asynccontextmanager
+async def started(service: Service) -> AsyncIterator[None]:
+    """Run a service for the length of a block."""
+    await service.start()
+    try:
+        yield
+    finally:
+        await service.stop()
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run an asynchronous program, on uvloop where it is installed."""
+    try:
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+
+
+def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run servers until SIGTERM or Ctrl-C; what keeps them from starting ends in code 1.
+
+    The program waits for the event it is handed once its servers are up.
+    """
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def asked(number: signal.Signals) -> None:
+            logger.info("%s: stopping", number.name)
+            stop.set()
+            # Whoever asks twice does not want to wait.
+            for each in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(each)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, asked, number)
+        await program(stop)
+
+    try:
+        run(main)
+    except (CannotStart, RocketqError) as error:
+        fail(error)
+    except OSError as error:
+        fail(error.strerror or error)
+
+
+def check_ports_free(host: str, ports: Iterable[int]) -> None:
+    """Refuse ports that somebody listens on, before anything else is done."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in ports:
+        if port <= 0:
+            continue
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise CannotStart(_why_not(host, port, error)) from None
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is in use on {host}; choose another one, or 0 for any free one"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is not an address of this machine"
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights; ports from 1024 on are free for everyone"
+    return f"cannot listen on {host}:{port}: {error.strerror}"
+
+
+def reachable_host(host: str, own_address: Callable[[], str]) -> str:
+    """The address to give to others for one that is listened on."""
+    return own_address() if host in _WILDCARDS else host

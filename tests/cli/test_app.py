@@ -1,0 +1,30 @@
+"""The command's own face: help, version, what it does with mistakes."""
+
+import platform
+
+import rocketq
+from rocketq.cli.app import COMMANDS
+from rocketq.cli.version import version_line
+from tests.cli.programs import run
+
+
+def test_help_names_every_command() -> None:
+    ended = run("--help")
+    assert ended.returncode == 0
+    for name, command in COMMANDS.items():
+        assert name in ended.stdout
+        assert command.summary in ended.stdout
+
+
+def test_the_version_says_whether_it_is_compiled_and_on_which_python() -> None:
+    ended = run("--version")
+    assert ended.stdout == version_line() + "\n"
+    assert rocketq.__version__ in ended.stdout
+    assert "compiled" in ended.stdout
+    assert platform.python_version() in ended.stdout
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    ended = run("upp")
+    assert ended.returncode == 2
+    assert "up" in ended.stderr
