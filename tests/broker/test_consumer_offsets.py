@@ -1,0 +1,144 @@
+"""Consumer offsets: how far groups have read, in memory and on disk."""
+
+from pathlib import Path
+
+import pytest
+
+from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.common.clock import ManualClock
+from tests.broker.golden import config_file
+
+
+def offsets_in(folder: Path) -> ConsumerOffsets:
+    return ConsumerOffsets(folder / "consumerOffset.json", ManualClock(), version_step=3)
+
+
+def test_what_is_committed_is_found(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+
+    offsets.commit("group", "topic", 0, 25)
+    offsets.commit("group", "topic", 1, 24)
+
+    assert offsets.query("group", "topic", 0) == 25
+    assert offsets.query("group", "topic", 2) == -1
+    assert offsets.query("other", "topic", 0) == -1
+    assert offsets.stored("group", "topic") == {0: 25, 1: 24}
+
+
+def test_a_negative_offset_means_nothing_was_consumed_and_is_not_stored(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 7)
+
+    offsets.commit("group", "topic", 0, -1)
+    offsets.commit("group", "topic", 1, -1)
+
+    assert offsets.stored("group", "topic") == {0: 7}
+
+
+def test_a_consumer_may_go_back_on_purpose(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 7)
+
+    offsets.commit("group", "topic", 0, 3, client="somebody")
+
+    assert offsets.query("group", "topic", 0) == 3
+    assert "went back" in caplog.text
+    assert "somebody" in caplog.text
+
+
+def test_a_pending_reset_wins_until_a_pull_has_taken_it(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 100)
+
+    offsets.reset("group", "topic", 0, 10)
+
+    assert offsets.has_reset("group", "topic", 0)
+    assert not offsets.has_reset("group", "topic", 1)
+    assert offsets.query("group", "topic", 0) == 10
+    assert offsets.take_reset("group", "topic", 0) == 10
+    assert offsets.take_reset("group", "topic", 0) is None
+    assert offsets.query("group", "topic", 0) == 10
+
+
+def test_the_version_advances_with_every_few_commits(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+
+    for offset in range(7):
+        offsets.commit("group", "topic", 0, offset)
+
+    assert offsets.data_version.counter == 2
+
+
+async def test_offsets_survive_a_restart(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 25)
+    offsets.commit("group", "%RETRY%group", 0, 2)
+    offsets.record_pull("group", "topic", 0, 32)
+    await offsets.close()
+
+    again = offsets_in(tmp_path)
+    again.load()
+
+    assert again.query("group", "topic", 0) == 25
+    assert again.pull_offset("group", "topic", 0) == 32
+    assert sorted(again.topics_of("group")) == ["%RETRY%group", "topic"]
+    assert again.groups_of("topic") == ["group"]
+
+
+async def test_the_file_has_rocketmqs_shape(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 25)
+    offsets.commit("group", "topic", 1, 24)
+    await offsets.close()
+
+    text = (tmp_path / "consumerOffset.json").read_text()
+
+    assert '"topic@group":{' in text
+    assert "0:25," in text
+    assert '"groupTopicMap":{' in text
+
+
+async def test_nothing_is_written_while_nothing_changes(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 1)
+    offsets.record_pull("group", "topic", 0, 1)
+    await offsets.close()
+    (tmp_path / "consumerOffset.json").unlink()
+
+    offsets.commit("group", "topic", 0, 1)
+    offsets.record_pull("group", "topic", 0, 1)
+    await offsets.close()
+
+    assert not (tmp_path / "consumerOffset.json").exists()
+
+
+def test_removing_and_cloning_groups(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("one", "topic", 0, 5)
+    offsets.commit("two", "topic", 0, 3)
+    offsets.commit("two", "other", 0, 9)
+
+    offsets.clone("one", "three", "topic")
+    assert offsets.stored("three", "topic") == {0: 5}
+    assert offsets.minimum("topic") == {0: 3}
+    assert offsets.minimum("topic", without_groups=["two"]) == {0: 5}
+
+    offsets.remove_group("two")
+    assert offsets.groups_of("other") == []
+    offsets.remove_topic("topic")
+    assert offsets.topics_of("one") == []
+
+
+@pytest.mark.parametrize("store", ["store-4.9.8", "store-5.5.0"])
+def test_files_of_java_brokers_are_read(store: str, tmp_path: Path) -> None:
+    path, expected = config_file(store, "consumerOffset.json", tmp_path)
+
+    offsets = ConsumerOffsets(path, ManualClock())
+    offsets.load()
+
+    for key, queues in expected["offsetTable"].items():
+        topic, _, group = key.partition("@")
+        stored = {int(queue_id): offset for queue_id, offset in queues.items()}
+        assert offsets.stored(group, topic) == stored
