@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar
 
 from rocketq.client import lite_pull_consumer as aio_lite_pull
+from rocketq.client import pull_consumer as aio_pull
 from rocketq.client import push_consumer as aio_push
 from rocketq.client.face import Face, arguments_of, blocking, on_loop
 from rocketq.client.listener import ListenerFunction
@@ -113,6 +114,36 @@ class LitePullConsumer(Face[aio_lite_pull.LitePullConsumer]):
     def assignment(self) -> list[MessageQueue]:
         """The queues this member has at the moment."""
         return self._on_loop(lambda: self._twin.assignment)
+
+
+class PullConsumer(Face[aio_pull.PullConsumer]):
+    """Pulls on request and remembers offsets."""
+
+    @arguments_of(aio_pull.PullConsumer)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(aio_pull.PullConsumer(*arguments, **options))
+
+    register_topic = on_loop(aio_pull.PullConsumer.register_topic)
+    on_assignment = on_loop(aio_pull.PullConsumer.on_assignment)
+    pull = blocking(aio_pull.PullConsumer.pull)
+    pull_block_if_not_found = blocking(aio_pull.PullConsumer.pull_block_if_not_found)
+    send_message_back = blocking(aio_pull.PullConsumer.send_message_back)
+    message_queues = blocking(aio_pull.PullConsumer.message_queues)
+    message_queues_in_balance = on_loop(aio_pull.PullConsumer.message_queues_in_balance)
+    consume_offset = blocking(aio_pull.PullConsumer.consume_offset)
+    update_consume_offset = on_loop(aio_pull.PullConsumer.update_consume_offset)
+    max_offset = blocking(aio_pull.PullConsumer.max_offset)
+    min_offset = blocking(aio_pull.PullConsumer.min_offset)
+    search_offset = blocking(aio_pull.PullConsumer.search_offset)
+
+    @property
+    def group(self) -> str:
+        return self._twin.group
+
+    @property
+    def client_id(self) -> str:
+        """This member's name in its group."""
+        return self._on_loop(lambda: self._twin.client_id)
 
 
 async def _next_of(messages: AsyncIterator[MessageExt]) -> MessageExt | None:
