@@ -19,6 +19,7 @@ from rocketq.client.pull_loop import PullLoop, PullOwner
 from rocketq.client.queue_locks import QueueLocks
 from rocketq.client.start_offset import ConsumeFrom, start_offset
 from rocketq.common.errors import RocketqError
+from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,27 @@ _FINISH_BEFORE_RESTART_S = 10.0
 
 AssignmentListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], None]
 """Told after a change: the topic, all its queues, and those held now."""
+
+
+def tell_assignment(
+    listener: AssignmentListener | None,
+    namespace: str,
+    topic: str,
+    everyones: Sequence[MessageQueue],
+    held: Sequence[MessageQueue],
+) -> None:
+    """Call a user's listener with the names the user knows; its failure changes nothing."""
+    if listener is None:
+        return
+    bare = unwrap_namespace(namespace, topic)
+    try:
+        listener(
+            bare,
+            [queue._replace(topic=bare) for queue in everyones],
+            [queue._replace(topic=bare) for queue in held],
+        )
+    except Exception:
+        logger.exception("the assignment listener failed for %s", topic)
 
 
 class AssignedQueue(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketq.client.allocation import AllocationStrategy
-from rocketq.client.assigned_queues import AssignmentListener
+from rocketq.client.assigned_queues import AssignmentListener, tell_assignment
 from rocketq.client.consumer_running_info import running_info
 from rocketq.client.consumer_statistics import ConsumerStatistics
 from rocketq.client.errors import InvalidState
@@ -320,12 +320,8 @@ class LitePullSession:
         logger.info("%s now has %d queues of %s", self.group, len(held), topic)
         self.subscriptions.raise_version(topic, self.instance.clock.now_ms())
         self.instance.heartbeat_soon()
-        listener = self._on_assignment(topic)
-        if listener is not None:
-            try:
-                listener(topic, everyones, held)
-            except Exception:
-                logger.exception("the assignment listener of %s failed", self.group)
+        namespace = self.instance.config.namespace
+        tell_assignment(self._on_assignment(topic), namespace, topic, everyones, held)
 
     async def _start_offset(self, queue: MessageQueue) -> int:
         return await start_offset(

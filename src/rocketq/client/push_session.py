@@ -14,7 +14,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from rocketq.client.assigned_queues import AssignedQueues, AssignmentListener
+from rocketq.client.assigned_queues import AssignedQueues, AssignmentListener, tell_assignment
 from rocketq.client.concurrent_consumption import ConcurrentConsumption
 from rocketq.client.consumer_running_info import running_info
 from rocketq.client.consumer_statistics import ConsumerStatistics
@@ -311,11 +311,8 @@ class PushSession:
         self._share_limits()
         self.subscriptions.raise_version(topic, self.instance.clock.now_ms())
         self.instance.heartbeat_soon()
-        if self._on_assignment is not None:
-            try:
-                self._on_assignment(topic, everyones, held)
-            except Exception:
-                logger.exception("the assignment listener of %s failed", self.group)
+        namespace = self.instance.config.namespace
+        tell_assignment(self._on_assignment, namespace, topic, everyones, held)
 
     def _share_limits(self) -> None:
         """A limit given for a whole topic is divided among the queues held."""
