@@ -12,7 +12,7 @@ that whoever can go elsewhere does.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rocketq.remoting.codes import ResponseCode
@@ -69,8 +69,11 @@ class RemotingClient:
         *,
         routes: Routes | None = None,
         hooks: Sequence[RpcHook] = (),
+        on_connect: Callable[[str], None] | None = None,
     ) -> None:
+        """`on_connect` is told the address of every connection made."""
         self._config = config or ClientConfig()
+        self._on_connect = on_connect
         self._routes: Routes = routes if routes is not None else {}
         self._hooks = hooks
         self._connections: dict[str, Connection] = {}
@@ -209,6 +212,8 @@ class RemotingClient:
         connection.peer_address = address
         self._connections[address] = connection
         connection.on_close(lambda closed: self._lost(address, closed))
+        if self._on_connect is not None:
+            self._on_connect(address)
         return connection
 
     def _limits(self) -> ConnectionLimits:

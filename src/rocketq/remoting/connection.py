@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rocketq.common.buffers import Buffer
 from rocketq.remoting.codes import ResponseCode
@@ -62,6 +62,22 @@ class ConnectionLimits:
     """Whether reading stops while the peer does not read; true in servers only."""
 
 
+class Waiting(Protocol):
+    """Whoever wants the answer to a request of ours. One of the three comes, once."""
+
+    def complete(self, response: Command) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+    def expire(self) -> None:
+        """The time is up; called by the deadlines it was entered in."""
+        ...
+
+    def leave(self) -> None:
+        """Stop the clock; called before the others."""
+        ...
+
+
 class PendingCall:
     """A request of ours whose answer has not come."""
 
@@ -84,15 +100,28 @@ class PendingCall:
         """Stop the clock."""
         self._bucket.pop(id(self), None)
 
+    def complete(self, response: Command) -> None:
+        if self.future.done():
+            return
+        try:
+            self._connection.run_response_hooks(self.request, response)
+        except Exception as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(response)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
     def expire(self) -> None:
         self._connection.forget(self.request.opaque)
-        if not self.future.done():
-            self.future.set_exception(
-                RequestTimeout(
-                    f"no answer from {self._connection.peer_address}"
-                    f" to request {self.request.code} in time"
-                )
+        self.fail(
+            RequestTimeout(
+                f"no answer from {self._connection.peer_address}"
+                f" to request {self.request.code} in time"
             )
+        )
 
 
 class Connection(asyncio.Protocol):
@@ -127,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(limits.frame_limit)
         self._backlog: deque[Command] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pending: dict[int, PendingCall] = {}
+        self._pending: dict[int, Waiting] = {}
         self._out: list[Buffer] = []
         self._out_size = 0
         self._in_turn = False
@@ -193,6 +222,33 @@ class Connection(asyncio.Protocol):
         )
         self.send(command)
         return future
+
+    def start_frame(self, opaque: int, head: bytes, body: Buffer, waiting: Waiting) -> None:
+        """Send a request that its sender has encoded; `waiting` gets the answer.
+
+        For those who send thousands of alike requests a second, and write them from a
+        template. No hook sees them: look at `has_hooks` first.
+        """
+        if self.is_closing:
+            raise ConnectionLost(f"connection to {self.peer_address} is closed")
+        if len(self._pending) >= self._limits.calls:
+            raise TooManyRequests(f"{len(self._pending)} requests to {self.peer_address} pending")
+        self._pending[opaque] = waiting
+        self._out.append(head)
+        self._out.append(body)
+        self._out_size += len(head) + len(body)
+        if not self._in_turn and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Where whoever waits enters when to give up."""
+        return self._deadlines
+
+    @property
+    def has_hooks(self) -> bool:
+        return bool(self._hooks)
 
     async def call(self, command: Command, timeout_s: float = 3.0) -> Command:
         """Send a request and wait for the response."""
@@ -273,16 +329,15 @@ class Connection(asyncio.Protocol):
         self._out_size = 0
         pending = list(self._pending.values())
         self._pending.clear()
+        reason = f": {error}" if error is not None else ""
         for call in pending:
             call.leave()
-            if not call.future.done():
-                reason = f": {error}" if error is not None else ""
-                call.future.set_exception(
-                    ConnectionLost(
-                        f"connection to {self.peer_address} lost before request"
-                        f" {call.request.code} was answered{reason}"
-                    )
+            call.fail(
+                ConnectionLost(
+                    f"connection to {self.peer_address} lost before the request"
+                    f" was answered{reason}"
                 )
+            )
         self._wake_writers()
         callbacks, self._close_callbacks = self._close_callbacks, []
         for callback in callbacks:
@@ -443,15 +498,12 @@ class Connection(asyncio.Protocol):
             logger.debug("late or unknown answer from %s: %r", self.peer_address, response.opaque)
             return
         call.leave()
-        if call.future.done():
-            return
-        try:
-            for hook in self._hooks:
-                hook.after_response(self.peer_address, call.request, response)
-        except Exception as error:
-            call.future.set_exception(error)
-        else:
-            call.future.set_result(response)
+        call.complete(response)
+
+    def run_response_hooks(self, request: Command, response: Command) -> None:
+        """Show the hooks the answer to a request of ours."""
+        for hook in self._hooks:
+            hook.after_response(self.peer_address, request, response)
 
     def _refuse(self, error: BadFrame) -> None:
         if not self.is_closing:
