@@ -198,6 +198,7 @@ def crc_tail_size(properties, in_batch: cython.bint = False) -> cython.Py_ssize_
 # --- Encoding
 
 
+@cython.ccall
 def encode_record(
     out,
     at: cython.Py_ssize_t,

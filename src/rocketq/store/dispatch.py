@@ -1,0 +1,215 @@
+"""From a stored record to what is derived from it: queue entry, index entries, waiting readers.
+
+The dispatcher follows the log. Normally it keeps pace with the appends, each being dispatched
+in the turn in which it is written. Where a record may not be seen before it is durable
+(SYNC_FLUSH), or an entry could not be written because the disk was full, it stays behind and
+catches up by reading the log.
+
+Which entries a record gets, by the transaction bits of its sysFlag:
+
+    none, commit     queue entry, index entries
+    prepared         index entries
+    rollback         nothing
+
+This module is compiled where that is possible.
+"""
+
+import cython
+
+from rocketq.message.hashing import java_hash_bytes
+from rocketq.message.property_scan import scan_properties
+
+if cython.compiled:
+    from cython.cimports.libc.string import memchr, memcmp
+    from cython.cimports.rocketq.store.index_file import IndexFile, positive_hash
+    from cython.cimports.rocketq.store.queue_tail import QueueTail
+else:
+    from rocketq.store.index_file import IndexFile, positive_hash
+    from rocketq.store.queue_tail import QueueTail
+
+_TRANSACTION = cython.declare(cython.int, 0xC)
+_PREPARED = cython.declare(cython.int, 0x4)
+_ROLLBACK = cython.declare(cython.int, 0xC)
+
+
+@cython.final
+@cython.cclass
+class Dispatcher:
+    """Owned by the store; runs on the event loop alone."""
+
+    def __init__(self, index, delay_times_ms) -> None:
+        """`index`: the index by key, or None when there is none."""
+        self.position = 0  # everything before it is dispatched
+        self.last_start = -1  # where the last record dispatched begins
+        self.last_timestamp = 0  # and when it was stored
+        self.listener = None  # called with each message that can be read from now on
+        self.delay_times_ms = delay_times_ms
+        self._index = index
+        self._index_file = None
+
+    def forget_index_file(self) -> None:
+        """Ask the index for its file again: it has changed."""
+        self._index_file = None
+
+    @cython.ccall
+    def dispatch(
+        self,
+        tail: QueueTail,
+        properties: bytes,
+        position: cython.longlong,
+        size: cython.int,
+        sys_flag: cython.int,
+        timestamp: cython.longlong,
+        queue_offset: cython.longlong = -1,
+    ) -> cython.bint:
+        """Derive everything from one record. False: there was no room for an entry.
+
+        With a `queue_offset` the record comes from reading the log again, and parts of it
+        may have been dispatched before; without, it has just been written.
+        """
+        tags_at: cython.Py_ssize_t = -1
+        tags_size: cython.Py_ssize_t = 0
+        keys_at: cython.Py_ssize_t = -1
+        keys_size: cython.Py_ssize_t = 0
+        unique_at: cython.Py_ssize_t = -1
+        unique_size: cython.Py_ssize_t = 0
+        code: cython.longlong = 0
+        done: cython.bint
+        if cython.compiled:
+            raw: cython.p_const_char = properties
+            length: cython.Py_ssize_t = len(properties)
+            at: cython.Py_ssize_t = 0
+            while at < length:
+                found: cython.p_const_char = cython.cast(
+                    cython.p_const_char, memchr(raw + at, 2, length - at)
+                )
+                stop: cython.Py_ssize_t = length if found == cython.NULL else found - raw
+                # A name and a value, separated by 1, with neither of them empty. Names that
+                # matter here are 4 or 8 letters long.
+                if stop - at > 5 and raw[at + 4] == 1:
+                    if memcmp(raw + at, b"TAGS", 4) == 0:
+                        tags_at = at + 5
+                        tags_size = stop - tags_at
+                    elif memcmp(raw + at, b"KEYS", 4) == 0:
+                        keys_at = at + 5
+                        keys_size = stop - keys_at
+                elif stop - at > 9 and raw[at + 8] == 1 and memcmp(raw + at, b"UNIQ_KEY", 8) == 0:
+                    unique_at = at + 9
+                    unique_size = stop - unique_at
+                at = stop + 1
+        else:
+            scan = scan_properties(properties)
+            if scan.tags is not None:
+                tags_at = properties.rfind(b"TAGS\1" + scan.tags) + 5
+                tags_size = len(scan.tags)
+            if scan.keys is not None:
+                keys_at = properties.rfind(b"KEYS\1" + scan.keys) + 5
+                keys_size = len(scan.keys)
+            if scan.unique_key is not None:
+                unique_at = properties.rfind(b"UNIQ_KEY\1" + scan.unique_key) + 9
+                unique_size = len(scan.unique_key)
+
+        transaction: cython.int = sys_flag & _TRANSACTION
+        if transaction != _PREPARED and transaction != _ROLLBACK:
+            if tags_at >= 0:
+                code = _hash(properties, tags_at, tags_size, 0)
+            if tail.is_schedule:
+                code = self._delivery_time(properties, timestamp, code)
+            if queue_offset < 0:
+                done = tail.put(position, size, code)
+            else:
+                done = tail.owner.put_at(queue_offset, position, size, code)
+            if not done:
+                return False
+        if self._index is not None and transaction != _ROLLBACK:
+            if unique_at >= 0 and not self._put_key(
+                tail, properties, unique_at, unique_size, position, timestamp
+            ):
+                return False
+            if keys_at >= 0 and not self._put_keys(
+                tail, properties, keys_at, keys_size, position, timestamp
+            ):
+                return False
+        self.last_start = position
+        self.last_timestamp = timestamp
+        self.position = position + size
+        if self.listener is not None and transaction != _PREPARED and transaction != _ROLLBACK:
+            self.listener(
+                tail.topic, tail.queue_id, tail.end // 20, code, timestamp, properties
+            )
+        return True
+
+    @cython.cfunc
+    def _put_keys(
+        self,
+        tail: QueueTail,
+        properties: bytes,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        position: cython.longlong,
+        timestamp: cython.longlong,
+    ) -> cython.bint:
+        """Index each of several keys, which are separated by blanks."""
+        stop: cython.Py_ssize_t = at + size
+        start: cython.Py_ssize_t = at
+        while at <= stop:
+            if at == stop or properties[at] == 32:
+                if at > start and not self._put_key(
+                    tail, properties, start, at - start, position, timestamp
+                ):
+                    return False
+                start = at + 1
+            at += 1
+        return True
+
+    @cython.cfunc
+    def _put_key(
+        self,
+        tail: QueueTail,
+        properties: bytes,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        position: cython.longlong,
+        timestamp: cython.longlong,
+    ) -> cython.bint:
+        key_hash: cython.int = positive_hash(_hash(properties, at, size, tail.index_seed))
+        file: IndexFile = self._index_file
+        if file is not None:
+            if position < file.end_position:
+                return True  # indexed before
+            if file.put(key_hash, position, timestamp):
+                return True
+        # Not open yet, full, or without a safe place for the next entry.
+        file = self._index.make_room()
+        self._index_file = file
+        if file is None:
+            return False
+        return position < file.end_position or file.put(key_hash, position, timestamp)
+
+    @cython.cfunc
+    def _delivery_time(
+        self, properties: bytes, timestamp: cython.longlong, code: cython.longlong
+    ) -> cython.longlong:
+        """Messages that wait in the schedule topic are filed under the time they are due."""
+        level = scan_properties(properties).delay_level
+        if level <= 0:
+            return code
+        times = self.delay_times_ms
+        return timestamp + (times[min(level, len(times)) - 1] if times else 1000)
+
+
+@cython.cfunc
+def _hash(
+    text: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t, seed: cython.int
+) -> cython.int:
+    """Java's hash of a piece of UTF-8 text, going on from the hash of what is before it."""
+    if cython.compiled:
+        raw: cython.p_const_uchar = text
+        h: cython.uint = cython.cast(cython.uint, seed)
+        i: cython.Py_ssize_t
+        for i in range(at, at + size):
+            if raw[i] >= 128:
+                return java_hash_bytes(text[at : at + size], seed)
+            h = 31 * h + raw[i]
+        return cython.cast(cython.int, h)
+    return java_hash_bytes(text[at : at + size], seed)

@@ -1,0 +1,280 @@
+"""Making the store durable: the log, and everything that is derived from it.
+
+Waiting for the disk happens in threads, everything else on the event loop.
+
+`LogFlush` is the log. With ASYNC_FLUSH it is flushed at intervals. With SYNC_FLUSH a flush
+begins as soon as something waits for one, and while it runs, those who come later gather for
+the next: one `fdatasync` for all of them. Positions make up the groups:
+
+    flushed            running up to         gathering
+    ------------------|---------------------|--------------> end of the log
+    answered at once   answered when the     answered when the
+                       running flush ends    following flush ends
+
+A flush that fails is the end of it. The kernel may have dropped the pages it could not write
+and would report success the next time, so nothing is flushed or acknowledged again until the
+store is opened anew and reads what is really there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from rocketq.common.clock import Clock
+from rocketq.common.service import asked_to_stop
+from rocketq.store.checkpoint import Checkpoint
+from rocketq.store.commit_log import CommitLog
+from rocketq.store.config import StoreConfig
+from rocketq.store.consume_queue import ConsumeQueue
+from rocketq.store.consume_queues import ConsumeQueues
+from rocketq.store.disk import PAGE_SIZE, Disk
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.index import Index
+from rocketq.store.results import PutStatus
+from rocketq.store.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+class LogState(Protocol):
+    """What the end of the log looks like at the moment."""
+
+    @property
+    def last_timestamp(self) -> int: ...
+
+
+class LogFlush:
+    """Owned by the store; runs on the event loop, waits for the disk in threads."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        checkpoint: Checkpoint,
+        clock: Clock,
+        appender: LogState,
+        *,
+        on_flushed: Callable[[], None],
+        on_failure: Callable[[OSError], None],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._checkpoint = checkpoint
+        self._clock = clock
+        self._appender = appender
+        self._on_flushed = on_flushed
+        self._on_failure = on_failure
+        self._failure: OSError | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._running_to = 0
+        self._running: asyncio.Future[PutStatus] | None = None
+        self._gathering: asyncio.Future[PutStatus] | None = None
+        self._wanted = False
+
+    # --- SYNC_FLUSH
+
+    def durable(self, position: int) -> asyncio.Future[PutStatus]:
+        """A future, shared with everybody in the same group, for when this is on the disk."""
+        loop = asyncio.get_running_loop()
+        if self._failure is not None or position <= self._log.flushed:
+            answer: asyncio.Future[PutStatus] = loop.create_future()
+            answer.set_result(
+                PutStatus.PUT_OK if self._failure is None else PutStatus.SERVICE_NOT_AVAILABLE
+            )
+            return answer
+        if self._running is not None and position <= self._running_to:
+            return self._running
+        if self._gathering is None:
+            self._gathering = loop.create_future()
+            loop.call_later(
+                self._config.sync_flush_timeout / 1000, _give_up, self._gathering
+            )
+        self.request()
+        return self._gathering
+
+    def request(self) -> None:
+        """Flush soon: at the end of this turn, so that one flush serves the whole turn."""
+        if self._task is None and self._failure is None and not self._wanted:
+            self._wanted = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._wanted = False
+        if self._task is None and self._failure is None:
+            self._task = asyncio.create_task(self._flush_groups(), name="flush")
+
+    async def _flush_groups(self) -> None:
+        try:
+            while self._failure is None and self._log.flushed < self._log.end:
+                await self._flush_once()
+        finally:
+            self._task = None
+
+    async def _flush_once(self) -> None:
+        group, self._gathering = self._gathering, None
+        self._running = group
+        self._running_to = self._log.end
+        timestamp = self._appender.last_timestamp
+        segments = self._log.unflushed()
+        try:
+            await asyncio.to_thread(_sync_all, segments)
+        except OSError as error:
+            self._fail(error)
+        else:
+            self._log.note_flushed(self._running_to)
+            self._checkpoint.physic_msg_timestamp = max(
+                self._checkpoint.physic_msg_timestamp, timestamp
+            )
+            self._on_flushed()
+        finally:
+            self._running = None
+            if group is not None and not group.done():
+                group.set_result(
+                    PutStatus.PUT_OK
+                    if self._failure is None and self._log.flushed >= self._running_to
+                    else PutStatus.SERVICE_NOT_AVAILABLE
+                )
+
+    def _fail(self, error: OSError) -> None:
+        self._failure = error
+        if self._gathering is not None and not self._gathering.done():
+            self._gathering.set_result(PutStatus.SERVICE_NOT_AVAILABLE)
+        self._gathering = None
+        self._on_failure(error)
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    # --- ASYNC_FLUSH, and the last flush of all
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Flush at intervals: when enough pages wait, and now and then whatever waits."""
+        thorough_s = self._config.flush_commit_log_thorough_interval / 1000
+        thorough_at = self._clock.monotonic() + thorough_s
+        while not await asked_to_stop(stop, self._config.flush_interval_commit_log / 1000):
+            is_thorough = self._clock.monotonic() >= thorough_at
+            if is_thorough:
+                thorough_at = self._clock.monotonic() + thorough_s
+            least = 1 if is_thorough else self._config.flush_commit_log_least_pages * PAGE_SIZE
+            if self._log.end - self._log.flushed >= max(least, 1):
+                await self.flush()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Wait until everything that is in the log now is on the disk, or flushing has failed."""
+        wanted = self._log.end
+        while self._failure is None and self._log.flushed < wanted:
+            if self._task is None:
+                self._begin()
+            if self._task is not None:
+                await asyncio.shield(self._task)
+
+
+def _give_up(group: "asyncio.Future[PutStatus]") -> None:
+    if not group.done():
+        group.set_result(PutStatus.FLUSH_DISK_TIMEOUT)
+
+
+def _sync_all(segments: list[Segment]) -> None:
+    for segment in segments:
+        segment.sync()
+
+
+class DerivedFlush:
+    """Makes consume queues and index durable, and notes in the checkpoint how far they are."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        queues: ConsumeQueues,
+        index: Index | None,
+        dispatcher: Dispatcher,
+        checkpoint: Checkpoint,
+        clock: Clock,
+        disk: Disk,
+        *,
+        flush_log: Callable[[], Awaitable[None]],
+        on_failure: Callable[[OSError], None],
+    ) -> None:
+        self.queues_durable = 0
+        """Everything before it has its queue entry on the disk."""
+        self.index_durable = -1
+        """Where the last message begins whose index entries are on the disk."""
+        self._config = config
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._checkpoint = checkpoint
+        self._clock = clock
+        self._disk = disk
+        self._flush_log = flush_log
+        self._on_failure = on_failure
+        self._thorough_position = 0
+        self._lock = asyncio.Lock()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        thorough_s = self._config.flush_consume_queue_thorough_interval / 1000
+        thorough_at = self._clock.monotonic() + thorough_s
+        while not await asked_to_stop(stop, self._config.flush_interval_consume_queue / 1000):
+            # Not later than a file of the log after the last time, so that recovery never has
+            # more to read than that.
+            position = self._dispatcher.position
+            is_behind = (
+                position - self._thorough_position >= self._config.mapped_file_size_commit_log
+            )
+            if is_behind or self._clock.monotonic() >= thorough_at:
+                thorough_at = self._clock.monotonic() + thorough_s
+                await self.flush()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Wait until all entries that exist now are on the disk."""
+        async with self._lock:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        # Noted before the disk is asked: what is added meanwhile may or may not get there.
+        position = self._dispatcher.position
+        start = self._dispatcher.last_start
+        timestamp = self._dispatcher.last_timestamp
+        index_end = self._index.end_position if self._index is not None else -1
+        dirty = self._queues.take_dirty()
+        index_files = self._index.unsynced() if self._index is not None else []
+        index_folder = self._index.take_new_folder() if self._index is not None else None
+        if not dirty and position == self._thorough_position:
+            return
+        # The log first: no checkpoint may speak of entries whose messages could still be lost.
+        await self._flush_log()
+        try:
+            await asyncio.to_thread(_sync_queues, dirty)
+            await asyncio.to_thread(_sync_all, index_files)
+            if index_folder is not None:
+                await asyncio.to_thread(self._disk.sync_folder, index_folder)
+        except OSError as error:
+            self._on_failure(error)
+            return
+        self._thorough_position = self.queues_durable = position
+        self.index_durable = index_end
+        checkpoint = self._checkpoint
+        if start >= 0:
+            checkpoint.logics_msg_timestamp = max(checkpoint.logics_msg_timestamp, timestamp)
+            checkpoint.logics_physical_offset = max(checkpoint.logics_physical_offset, start)
+        if self._index is not None:
+            indexed = self._index.synced(len(index_files))
+            if indexed:
+                checkpoint.index_msg_timestamp = indexed
+
+    def start_from(self, position: int, index_end: int) -> None:
+        """What recovery has made sure of."""
+        self._thorough_position = self.queues_durable = position
+        self.index_durable = index_end
+
+
+def _sync_queues(queues: list[ConsumeQueue]) -> None:
+    for queue in queues:
+        queue.sync()
+
+
+__all__: Final = ["DerivedFlush", "LogFlush"]

@@ -1,0 +1,590 @@
+"""A broker's messages on disk, in RocketMQ's own files.
+
+    async with MessageStore(StoreConfig(store_path_root_dir="store")) as store:
+        result = store.append(MessageInner(topic="orders", queue_id=0, body=b"..."))
+        found = store.get("orders", 0, offset=0, max_count=32)
+
+Appending, reading and everything derived happen at memory speed and are called directly, on
+the event loop that opened the store. Threads only wait for the disk. What an acknowledgement
+promises is in docs/durability.md.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.service import asked_to_stop, running
+from rocketq.message.message import MessageExt
+from rocketq.message.names import is_system_topic
+from rocketq.message.record import InvalidRecord, check_record, decode_record, read_record
+from rocketq.store.append import Appender
+from rocketq.store.arrival import ArrivalListener
+from rocketq.store.checkpoint import Checkpoint, Progress
+from rocketq.store.commit_log import CommitLog
+from rocketq.store.config import BrokerRole, StoreConfig
+from rocketq.store.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.consume_queues import ConsumeQueues
+from rocketq.store.directory_lock import AbortFile, DirectoryLock
+from rocketq.store.disk import Disk, is_passing
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.flush import DerivedFlush, LogFlush
+from rocketq.store.index import Index
+from rocketq.store.log_scan import Damage, LogScan
+from rocketq.store.message_inner import MessageInner
+from rocketq.store.reader import QueueReader
+from rocketq.store.record_marks import RecordMarks
+from rocketq.store.recovery import Recovery, RecoveryReport
+from rocketq.store.results import AppendResult, GetResult, PutStatus
+from rocketq.store.retention import Retention
+from rocketq.store.running_flags import Flag, RunningFlags
+from rocketq.store.statistics import StoreStatistics
+from rocketq.store.time_search import Boundary, offset_by_time
+
+logger = logging.getLogger(__name__)
+
+_HOUSEKEEPING_S: Final = 1.0
+_IDLE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Messages found by key. Other keys with the same hash may be among them."""
+
+    buffers: list[memoryview]
+    last_update_timestamp: int
+    last_update_offset: int
+
+
+class MessageStore:
+    """Belongs to the event loop that opened it; nothing here may be called from elsewhere."""
+
+    def __init__(
+        self, config: StoreConfig, *, clock: Clock = SYSTEM_CLOCK, disk: Disk | None = None
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.disk = disk or Disk()
+        self.flags = RunningFlags(self._apply_flags)
+        self.recovery: RecoveryReport | None = None
+        """What opening found; None before."""
+        self._is_open = False
+        self._lock = DirectoryLock(config.root)
+        self._abort = AbortFile(config.root)
+        self._checkpoint = Checkpoint(config.root / "checkpoint", self.disk)
+        self._log = CommitLog(
+            config, self.disk, monotonic=clock.monotonic, on_failure=self._log_failed
+        )
+        self._queues = ConsumeQueues(
+            config.root / "consumequeue",
+            config.queue_file_size,
+            self.disk,
+            config.max_mapped_queue_files,
+        )
+        self._index: Index | None = None
+        if config.message_index_enable:
+            self._index = Index(
+                config.root / "index",
+                config.max_hash_slot_num,
+                config.max_index_num,
+                self.disk,
+                clock.now_ms,
+            )
+        self._dispatcher = Dispatcher(self._index, config.delay_times_ms())
+        self._appender = Appender(
+            self._log.tail,
+            self._log,
+            self._queues,
+            self._dispatcher,
+            config,
+            None if clock is SYSTEM_CLOCK else clock.now_ms,
+        )
+        self._appender.waker = self._record_waits
+        self._reader = QueueReader(self._queues, self._log, config, _memory_bytes(config))
+        self._flush = LogFlush(
+            config,
+            self._log,
+            self._checkpoint,
+            clock,
+            self._appender,
+            on_flushed=self._catch_up,
+            on_failure=self._disk_failed,
+        )
+        self._derived = DerivedFlush(
+            config,
+            self._queues,
+            self._index,
+            self._dispatcher,
+            self._checkpoint,
+            clock,
+            self.disk,
+            flush_log=self._flush.flush,
+            on_failure=self._disk_failed,
+        )
+        self._retention = Retention(
+            lambda: self.config,
+            self._log,
+            self._queues,
+            self._index,
+            self.disk,
+            self.flags,
+            clock,
+        )
+        self.statistics = StoreStatistics(self._appender, self._reader)
+        self._marks = RecordMarks()
+        self._services = AsyncExitStack()
+        self._apply_flags()
+        # The two calls that everything else is there for go straight to compiled code.
+        self.append: Callable[[MessageInner], AppendResult] = self._appender.append
+        self.append_batch: Callable[[MessageInner], AppendResult] = self._appender.append_batch
+        self.get = self._reader.get
+
+    # --- Opening and closing
+
+    async def open(self) -> None:
+        """Lock the directory, recover what is in it, and start the background work."""
+        self._lock.acquire()
+        try:
+            self.recovery = await asyncio.to_thread(self._recover)
+            self._abort.create()
+        except BaseException:
+            self._close_files()
+            self._lock.release()
+            raise
+        self._is_open = True
+        self._apply_flags()
+        self._write_checkpoint()
+        enter = self._services.enter_async_context
+        await enter(running("store housekeeping", self._keep_house))
+        await enter(running("store retention", self._retention.run))
+        await enter(running("store flush of queues", self._derived.run))
+        await enter(running("store flush of the log", self._flush.run))
+        logger.info(
+            "store %s is open: log %d to %d, %d queues",
+            self.config.root,
+            self.min_physical_offset,
+            self.max_physical_offset,
+            len(self._queues),
+        )
+
+    def _recover(self) -> RecoveryReport:
+        crashed = self._abort.exists
+        self._checkpoint.load()
+        self._log.load()
+        self._queues.load()
+        if self._index is not None:
+            self._index.load()
+        recovery = Recovery(
+            self.config, self._log, self._queues, self._index, self._checkpoint, self._dispatcher
+        )
+        report = recovery.run(crashed=crashed)
+        self._queues.repair = recovery.repair_queue
+        self._marks.start_from(report.start)
+        self._derived.start_from(
+            report.start if crashed else report.end,
+            self._index.end_position if self._index is not None else -1,
+        )
+        if not crashed:
+            self._log.note_flushed(report.end)
+        return report
+
+    async def close(self) -> None:
+        """Make everything durable and let go of the directory."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._apply_flags()
+        try:
+            await self._services.aclose()
+            self._catch_up()
+            # Nothing may be left to do for a start that finds no abort file: RocketMQ does
+            # not look at what it thinks is finished.
+            is_complete = (
+                self._log.flushed == self._log.end
+                and self._dispatcher.position == self._log.end
+                and self._derived.queues_durable == self._log.end
+                and not self._flush.has_failed
+                and not self.flags.has(Flag.NOT_WRITEABLE)
+            )
+            self._write_checkpoint(is_clean=is_complete)
+            if is_complete:
+                self._abort.remove()
+            else:
+                logger.error("%s is not closed in good order", self.config.root)
+        finally:
+            self._close_files()
+            self._lock.release()
+
+    def _close_files(self) -> None:
+        self._reader.forget_segment()
+        self._dispatcher.forget_index_file()
+        self._queues.close()
+        if self._index is not None:
+            self._index.close()
+        self._log.close()
+        self._checkpoint.close()
+
+    async def __aenter__(self) -> "MessageStore":
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def apply(self, config: StoreConfig) -> None:
+        """Take over settings that may change while the store is open."""
+        self.config = config
+        self._appender.configure(config)
+        self._reader.configure(config)
+
+    # --- Durability
+
+    def durable(self, position: int) -> asyncio.Future[PutStatus] | None:
+        """A future for when everything before a position is on the disk.
+
+        None where there is nothing to wait for. All who wait for the same flush get the same
+        future.
+        """
+        if not self.config.is_sync_flush or position <= self._log.flushed:
+            return None
+        return self._flush.durable(position)
+
+    async def flush(self) -> None:
+        """Make everything durable now."""
+        await self._flush.flush()
+        await self._derived.flush()
+
+    @property
+    def flushed_position(self) -> int:
+        return self._log.flushed
+
+    @property
+    def confirm_offset(self) -> int:
+        """Messages before this position can be read."""
+        return self._log.flushed if self.config.is_sync_flush else self._log.end
+
+    @property
+    def dispatched_position(self) -> int:
+        return self._dispatcher.position
+
+    @property
+    def min_physical_offset(self) -> int:
+        return self._log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        return self._log.end
+
+    # --- Dispatch
+
+    @property
+    def arrival_listener(self) -> ArrivalListener | None:
+        """Called in the turn in which a message can first be read, with
+
+        topic, queue id, the queue's new end offset, tags code, store time, properties
+        """
+        return self._dispatcher.listener
+
+    @arrival_listener.setter
+    def arrival_listener(self, listener: ArrivalListener | None) -> None:
+        self._dispatcher.listener = listener
+
+    def on_arrival(self, listener: ArrivalListener) -> None:
+        """Set the one who is told of messages that can be read."""
+        self._dispatcher.listener = listener
+
+    def _record_waits(self) -> None:
+        """A record was written and not dispatched."""
+        if self.config.is_sync_flush:
+            self._flush.request()
+        else:
+            self._note_dispatch_failure()
+
+    def _catch_up(self) -> None:
+        """Dispatch what lies between the dispatcher and what may be read."""
+        end = self.confirm_offset
+        if self._dispatcher.position >= end:
+            return
+        scan = LogScan(self._log.segments, self._dispatcher.position, end, check_crc=False)
+        for position, fields in scan:
+            queue = self._queues.get(fields.topic.decode("utf-8", "replace"), fields.queue_id)
+            if not self._dispatcher.dispatch(
+                queue.tail,
+                fields.properties,
+                position,
+                fields.size,
+                fields.sys_flag,
+                fields.store_timestamp,
+                fields.queue_offset,
+            ):
+                self._note_dispatch_failure()
+                return
+        self._dispatcher.position = max(self._dispatcher.position, scan.position)
+        self.flags.clear(Flag.LOGICS_QUEUE_ERROR, "queue entries can be written again")
+        self.flags.clear(Flag.INDEX_FILE_ERROR, "index entries can be written again")
+
+    def _note_dispatch_failure(self) -> None:
+        failure = self._queues.failure
+        if failure is not None:
+            self._queues.failure = None
+            self.flags.set(Flag.LOGICS_QUEUE_ERROR, str(failure))
+        elif self._index is not None and self._index.failure is not None:
+            failure, self._index.failure = self._index.failure, None
+            self.flags.set(Flag.INDEX_FILE_ERROR, str(failure))
+        if failure is not None and not is_passing(failure):
+            self._disk_failed(failure)
+
+    # --- Failures
+
+    def _log_failed(self, error: OSError) -> None:
+        if is_passing(error):
+            logger.error("the log cannot grow: %s", error)
+        else:
+            self._disk_failed(error)
+
+    def _disk_failed(self, error: OSError) -> None:
+        """The disk cannot be trusted any more: no message is taken until the store is reopened."""
+        self.flags.set(Flag.NOT_WRITEABLE, f"the disk failed: {error}")
+
+    def _apply_flags(self) -> None:
+        takes = (
+            self._is_open
+            and self.flags.is_writeable
+            and self.config.broker_role is not BrokerRole.SLAVE
+        )
+        self._appender.refusal = 0 if takes else PutStatus.SERVICE_NOT_AVAILABLE
+
+    @property
+    def is_page_cache_busy(self) -> bool:
+        """Whether the last piece of the log took long to get, and the next may as well."""
+        return self.clock.monotonic() < self._log.busy_until
+
+    # --- Reading
+
+    def look_up(self, position: int, size: int | None = None) -> memoryview | None:
+        """The record at a position of the log, None if there is none."""
+        if position < self._log.min_offset:
+            return None
+        if size is None:
+            head = self._log.read(position, 8)
+            if head is None:
+                return None
+            size = int.from_bytes(head[:4], "big", signed=True)
+        record = self._log.read(position, size)
+        if record is None or not check_record(record, 0, False).is_valid:
+            return None
+        return record
+
+    def message_at(self, position: int) -> MessageExt | None:
+        """The message at a position of the log."""
+        record = self.look_up(position)
+        if record is None:
+            return None
+        try:
+            return decode_record(record)
+        except InvalidRecord:
+            return None
+
+    def message_by_queue_offset(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> MessageExt | None:
+        """The message with this number in a queue."""
+        queue = self._queues.find(topic, queue_id)
+        entry = queue.read(queue_offset) if queue is not None else None
+        return self.message_at(entry.position) if entry is not None else None
+
+    def query_keys(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        """Messages that carry a key, or have it as unique id, stored in a range of time."""
+        if self._index is None:
+            return QueryResult([], 0, 0)
+        max_count = min(max_count, self.config.max_msgs_num_batch)
+        buffers: list[memoryview] = []
+        for _ in range(3):
+            positions = self._index.find(topic, key, max_count, begin_ms, end_ms)
+            records = [self.look_up(position) for position in positions]
+            buffers = [record for record in records if record is not None]
+            if buffers or not positions:
+                break
+            # All of these are gone; older ones may have been left out for their sake.
+            end_ms = self._index.time_of(positions[0], end_ms) - 1
+        return QueryResult(buffers, self._index.end_timestamp, max(0, self._index.end_position))
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The number of the first message of a queue; -1 if there is no such queue."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.min_offset if queue is not None else -1
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The number that the next message of a queue will be seen under; 0 without a queue."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.end_offset if queue is not None else 0
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER
+    ) -> int:
+        """The number of the message stored at a time; see `rocketq.store.time_search`."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        return offset_by_time(queue, timestamp, boundary, self._store_time)
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """When a message was stored, -1 if it cannot be read."""
+        queue = self._queues.find(topic, queue_id)
+        entry = queue.read(queue_offset) if queue is not None else None
+        return self._store_time(entry) if entry is not None else -1
+
+    def earliest_time(self, topic: str | None = None, queue_id: int = 0) -> int:
+        """When the oldest message of a queue, or of all, was stored; -1 if there is none."""
+        if topic is not None:
+            queue = self._queues.find(topic, queue_id)
+            return self.store_time(topic, queue_id, queue.min_offset) if queue is not None else -1
+        record = self.look_up(self._log.min_offset)
+        return read_record(record).store_timestamp if record is not None else -1
+
+    def _store_time(self, entry: QueueEntry) -> int:
+        head = self._log.read(entry.position, min(entry.size, 76))
+        if head is None or entry.size < 76:
+            return -1
+        born_v6 = head[39] & 0x10
+        at = 68 if born_v6 else 56
+        return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+    def entries(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> Iterator[QueueEntry]:
+        """The entries of a queue from a number on; fillers (`is_filler`) stand for lost ones."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.entries(offset, count) if queue is not None else iter(())
+
+    def find_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self._queues.find(topic, queue_id)
+
+    def topics(self) -> list[str]:
+        """Topics that have queues here."""
+        return self._queues.topics()
+
+    def queues(self, topic: str) -> list[int]:
+        """Ids of a topic's queues."""
+        return self._queues.queue_ids(topic)
+
+    @property
+    def damages(self) -> list[Damage]:
+        """Parts of the log that were found damaged when the store was opened."""
+        return self.recovery.damages if self.recovery is not None else []
+
+    # --- Keeping
+
+    def delete_topic(self, topic: str) -> int:
+        """Delete a topic's queues; its messages stay in the log until that is cleaned."""
+        return self._queues.remove_topic(topic)
+
+    def clean_expired_queues(self) -> int:
+        """Delete queues whose messages are all gone, the system's excepted."""
+        return self._retention.remove_expired_queues(is_system_topic)
+
+    async def delete_expired_files(self) -> int:
+        """Delete expired log files now, whatever the hour."""
+        self._retention.ask()
+        return await self._retention.clean()
+
+    async def clean(self) -> int:
+        """One round of the regular cleaning."""
+        return await self._retention.clean()
+
+    async def _keep_house(self, stop: asyncio.Event) -> None:
+        """Once a second: checkpoint, statistics, and what was refused for want of space."""
+        idle_at = self.clock.monotonic() + _IDLE_S
+        while not await asked_to_stop(stop, _HOUSEKEEPING_S):
+            self.statistics.sample(self.clock.monotonic())
+            self._catch_up()
+            self._write_checkpoint()
+            if self.clock.monotonic() >= idle_at:
+                idle_at = self.clock.monotonic() + _IDLE_S
+                self._queues.unmap_idle()
+                self._log.unmap_idle()
+
+    def _write_checkpoint(self, *, is_clean: bool = False) -> None:
+        self._marks.note(self._log.end)
+        progress = Progress(
+            log_end=self._log.end,
+            dispatched=self._dispatcher.position,
+            log_durable=self._log.flushed,
+            queues_durable=min(self._derived.queues_durable, self._log.flushed),
+            index_durable=self._derived.index_durable,
+            record_start=min(self._marks.oldest, self._dispatcher.position),
+            is_clean=is_clean,
+        )
+        try:
+            self._checkpoint.write(progress, sync=is_clean)
+        except OSError as error:
+            if is_passing(error):
+                logger.warning("the checkpoint cannot be written: %s", error)
+            else:
+                self._disk_failed(error)
+
+    def disk_ratio(self) -> float:
+        """How full the log's disk is."""
+        return self._retention.log_ratio()
+
+    def runtime_info(self) -> dict[str, str]:
+        """The store's part of a broker's runtime table (protocol.md 3.13), as text."""
+        usage = self.disk.usage(self.config.commit_log_folders[0])
+        ratios = self._retention.folder_ratios()
+        info = self.statistics.runtime_info()
+        info.update(
+            {
+                "dispatchMaxBuffer": "0",
+                "dispatchBehindBytes": str(self.confirm_offset - self._dispatcher.position),
+                "pageCacheLockTimeMills": str(
+                    max(0, int((self._log.busy_until - self.clock.monotonic()) * 1000))
+                ),
+                "earliestMessageTimeStamp": str(self.earliest_time()),
+                "commitLogMinOffset": str(self.min_physical_offset),
+                "commitLogMaxOffset": str(self.max_physical_offset),
+                "commitLogDiskRatio": str(min(ratios.values())),
+                "consumeQueueDiskRatio": str(self._retention.queue_ratio()),
+                "remainTransientStoreBufferNumbs": "0",
+                "remainHowManyDataToCommit": "0",
+                "remainHowManyDataToFlush": _readable(self._log.end - self._log.flushed),
+                "commitLogDirCapacity": (
+                    f"Total : {_readable(usage.total)}, Free : {_readable(usage.usable)}."
+                ),
+            }
+        )
+        for folder, ratio in ratios.items():
+            info[f"commitLogDiskRatio_{folder}"] = str(ratio)
+        return info
+
+
+def _memory_bytes(config: StoreConfig) -> int:
+    """How far behind the end of the log messages still count as being in memory."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        memory = 8 << 30
+    return memory * config.access_message_in_memory_max_ratio // 100
+
+
+def _readable(size: float) -> str:
+    """Bytes as people write them."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.1f} {unit}" if unit != "B" else f"{size} B"
+        size /= 1024
+    raise AssertionError
+
+
+__all__ = ["Boundary", "GetResult", "MessageStore", "QueryResult"]

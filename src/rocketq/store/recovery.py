@@ -1,0 +1,254 @@
+"""Opening a store: where the log ends, and what has to be derived from it again.
+
+After a clean stop everything is where it should be, and only the last few megabytes are looked
+at. After a crash the log is read from the last place up to which everything is known to be
+right, which the checkpoint tells (see `rocketq.store.checkpoint`):
+
+    by rocketq                      a position at most some seconds before the crash
+    by RocketMQ's part of it        the newest file that is older than the times it holds
+
+Every record read is compared with its entry in the consume queue and put there if it is not.
+A torn record at the end is cut off; damage before the end is reported and stepped over.
+
+Two things are looked for beyond that, and cost a longer pass where they are found: a queue
+that lacks entries from before the place where reading began, and an index that ends before it.
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+from rocketq.message.record import check_record, read_record
+from rocketq.store.checkpoint import Checkpoint
+from rocketq.store.commit_log import CommitLog
+from rocketq.store.config import StoreConfig
+from rocketq.store.consume_queue import ConsumeQueue
+from rocketq.store.consume_queues import ConsumeQueues
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.index import Index
+from rocketq.store.log_scan import Damage, Found, LogScan
+from rocketq.store.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+_NO_END = 1 << 62
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening a store found and did."""
+
+    is_clean: bool
+    """Whether the store had been closed in good order."""
+    start: int = 0
+    """Where reading the log began."""
+    end: int = 0
+    record_count: int = 0
+    cut_from: int | None = None
+    """Where a torn record was cut off."""
+    damages: list[Damage] = field(default_factory=list)
+    rebuilt_queues: list[str] = field(default_factory=list)
+    last_timestamp: int = 0
+    last_start: int = -1
+
+
+class Recovery:
+    """Used once, before a store takes its first message."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._dispatcher = dispatcher
+
+    def run(self, *, crashed: bool) -> RecoveryReport:
+        """Bring everything into a state from which the store can go on."""
+        report = RecoveryReport(is_clean=not crashed)
+        if len(self._log.segments) == 0:
+            # Without a log there is nothing that queues and index could point at.
+            self._queues.remove_all()
+            if self._index is not None:
+                self._index.remove_all()
+            self._log.end_at(0)
+            return report
+        progress = self._checkpoint.progress
+        if self._index is not None and crashed and (progress is None or not progress.is_same_boot):
+            self._index.rebuild_last(_NO_END)
+        report.start = self._start(crashed)
+        logger.info(
+            "reading the log from %d on, after a %s", report.start, "crash" if crashed else "stop"
+        )
+        self._queues.set_log_range(self._log.min_offset, _NO_END)
+        self._read(report)
+        self._log.end_at(report.end)
+        self._queues.set_log_range(self._log.min_offset, report.end)
+        for queue in self._queues.opened():
+            queue.cut_at(report.end)
+            queue.correct_min_offset(self._log.min_offset)
+        self._dispatcher.position = report.end
+        return report
+
+    # --- Where to begin
+
+    def _start(self, crashed: bool) -> int:
+        progress = self._checkpoint.progress
+        lowest = self._log.min_offset
+        if progress is None:
+            return max(lowest, self._start_by_java(crashed))
+        start = progress.record_start
+        if crashed:
+            dispatched = progress.dispatched if progress.is_same_boot else progress.queues_durable
+            start = min(start, dispatched)
+        if start <= lowest:
+            return lowest
+        # A position from a file that has vanished helps nobody.
+        segment = self._log.segments.find(start)
+        if segment is None and start != self._end_of_files():
+            return max(lowest, self._start_by_java(crashed))
+        return start
+
+    def _end_of_files(self) -> int:
+        last = self._log.segments.last
+        return last.end if last is not None else 0
+
+    def _start_by_java(self, crashed: bool) -> int:
+        """The beginning of a file, chosen as RocketMQ chooses it."""
+        checkpoint = self._checkpoint
+        for segment in reversed(list(self._log.segments)):
+            first = self._first_record(segment)
+            if first is None or first.store_timestamp == 0:
+                continue
+            if not crashed:
+                return segment.start
+            if checkpoint.logics_physical_offset > 0:
+                is_old_enough = first.physical_offset <= checkpoint.logics_physical_offset
+            else:
+                is_old_enough = first.store_timestamp <= checkpoint.min_timestamp
+            if is_old_enough:
+                return segment.start
+        return self._log.min_offset
+
+    def _first_record(self, segment: Segment):  # type: ignore[no-untyped-def]
+        if not check_record(segment.view, 0, True, False).is_valid:
+            return None
+        return read_record(segment.view, 0)
+
+    # --- Reading
+
+    def _read(self, report: RecoveryReport) -> None:
+        index_from = self._index_start(report.start)
+        if index_from < report.start:
+            logger.warning("the index ends at %d: made again from there", index_from)
+            self._read_again(index_from, report.start, None)
+        scan = self._scan(report.start)
+        incomplete: dict[tuple[str, int], ConsumeQueue] = {}
+        for position, fields in scan:
+            report.record_count += 1
+            report.last_timestamp = fields.store_timestamp
+            report.last_start = position
+            queue = self._queues.get(fields.topic.decode("utf-8", "replace"), fields.queue_id)
+            self._dispatch(queue, Found(position, fields))
+            if queue.has_gap:
+                incomplete[queue.topic, queue.queue_id] = queue
+        report.end = scan.position
+        report.damages += scan.damages
+        report.cut_from = self._torn_at(scan.position)
+        if incomplete and report.start > self._log.min_offset:
+            self._rebuild(report, incomplete)
+        for queue in incomplete.values():
+            queue.has_gap = False
+
+    def _scan(self, start: int, stop: int | None = None) -> LogScan:
+        return LogScan(
+            self._log.segments,
+            start,
+            stop,
+            check_crc=self._config.check_crc_on_recover,
+            require_property_crc=self._config.force_verify_prop_crc,
+        )
+
+    def _dispatch(self, queue: ConsumeQueue, found: Found) -> None:
+        position, fields = found
+        dispatched = self._dispatcher.dispatch(
+            queue.tail,
+            fields.properties,
+            position,
+            fields.size,
+            fields.sys_flag,
+            fields.store_timestamp,
+            fields.queue_offset,
+        )
+        if not dispatched:
+            # Nothing can be served without its entries; better not to start.
+            failure = self._queues.failure or (self._index.failure if self._index else None)
+            assert failure is not None
+            raise failure
+
+    def _torn_at(self, position: int) -> int | None:
+        """Where the log was cut, if there was anything behind its end."""
+        segment = self._log.segments.find(position)
+        if segment is None:
+            return None
+        behind = bytes(segment.slice(position, min(8, segment.end - position)))
+        if any(behind) and behind[4:] != b"\xcb\xd4\x31\x94":
+            logger.warning("the record at %d is torn: cut off", position)
+            return position
+        return None
+
+    # --- What needs a longer pass
+
+    def _index_start(self, start: int) -> int:
+        """Where the index has to be continued from, `start` if it reaches that far."""
+        if self._index is None:
+            return start
+        reached = self._index.end_position
+        if reached >= start:
+            return start
+        progress = self._checkpoint.progress
+        if progress is not None and reached >= progress.index_durable:
+            return start  # there was nothing to index since
+        return max(reached, self._log.min_offset)
+
+    def _rebuild(
+        self, report: RecoveryReport, incomplete: dict[tuple[str, int], ConsumeQueue]
+    ) -> None:
+        """Make queues anew from the whole log: some of their entries were lost."""
+        for queue in incomplete.values():
+            name = f"{queue.topic}/{queue.queue_id}"
+            logger.warning("consume queue %s lacks entries: made again from the log", name)
+            report.rebuilt_queues.append(name)
+            queue.clear()
+        self._read_again(self._log.min_offset, report.end, incomplete)
+
+    def repair_queue(self, queue: ConsumeQueue) -> None:
+        """Make one queue anew, whose files were found damaged when it was first used."""
+        logger.warning("%s is damaged: made again from the log", queue)
+        queue.clear()
+        self._read_again(
+            self._log.min_offset, self._dispatcher.position, {(queue.topic, queue.queue_id): queue}
+        )
+        queue.has_gap = False
+        queue.correct_min_offset(self._log.min_offset)
+
+    def _read_again(
+        self, start: int, stop: int, only: dict[tuple[str, int], ConsumeQueue] | None
+    ) -> None:
+        """Dispatch a part of the log once more: to some queues, or to the index alone."""
+        for found in self._scan(start, stop):
+            fields = found.fields
+            topic = fields.topic.decode("utf-8", "replace")
+            if only is None:
+                self._dispatch(self._queues.get(topic, fields.queue_id), found)
+            else:
+                queue = only.get((topic, fields.queue_id))
+                if queue is not None:
+                    self._dispatch(queue, found)
