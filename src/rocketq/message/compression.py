@@ -63,27 +63,30 @@ def decompress(sys_flag: int, data: Buffer, max_size: int = MAX_DECOMPRESSED_SIZ
         body: bytes = stream.decompress(data, max_size + 1)
     except failures as cause:
         raise CompressionError(f"the body is damaged: {cause}") from cause
-    return _checked(body, whole=stream.eof, max_size=max_size)
+    if len(body) > max_size:
+        raise _too_large(max_size)
+    if not stream.eof:
+        raise CompressionError("the body is damaged: it ends too early")
+    return body
 
 
 def _decompress_zstd(data: Buffer, max_size: int) -> bytes:
     zstandard = _package("zstandard", "zstandard")
-    # A window larger than the limit could only serve a body that is too large as well.
-    decompressor = zstandard.ZstdDecompressor()
     try:
-        with decompressor.stream_reader(data) as reader:
-            body: bytes = reader.read(max_size + 1)
+        # The limit below is for frames that do not say their size, as Java writes them; one
+        # that says it is believed, so ask first.
+        if zstandard.frame_content_size(data) > max_size:
+            raise _too_large(max_size)
+        body = zstandard.ZstdDecompressor().decompress(data, max_output_size=max_size)
     except zstandard.ZstdError as cause:
+        if "too small" in str(cause):
+            raise _too_large(max_size) from cause
         raise CompressionError(f"the body is damaged: {cause}") from cause
-    return body
+    return bytes(body)
 
 
-def _checked(body: bytes, *, whole: bool, max_size: int) -> bytes:
-    if len(body) > max_size:
-        raise CompressionError(f"the body has more than {max_size} bytes when decompressed")
-    if not whole:
-        raise CompressionError("the body is damaged: it ends too early")
-    return body
+def _too_large(max_size: int) -> CompressionError:
+    return CompressionError(f"the body has more than {max_size} bytes when decompressed")
 
 
 def _package(module: str, distribution: str) -> Any:

@@ -55,6 +55,7 @@ def _bytes_hash(encoded: bytes, seed: cython.int) -> cython.int:
             h = 31 * h + unit[i]
         return cython.cast(cython.int, h)
     else:
+        h = seed & 0xFFFFFFFF
         for byte in encoded:
             h = (31 * h + byte) & 0xFFFFFFFF
         return _signed(h)
@@ -71,6 +72,7 @@ def _unicode_hash(text: str, seed: cython.int) -> cython.int:
             h = 31 * h + ((cython.cast(cython.uint, half[i]) << 8) | half[i + 1])
         return cython.cast(cython.int, h)
     else:
+        h = seed & 0xFFFFFFFF
         for i in range(0, len(units), 2):
             h = (31 * h + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
         return _signed(h)
