@@ -167,8 +167,12 @@ class Broker:
         store = MessageStore(self._store_config, clock=clock)
         writer = MessageWriter(store)
         acknowledgements = Acknowledgements(live, store)
-        long_polling = LongPolling(clock, limit=config.max_held_pulls)
-        store.on_arrival(long_polling.on_arrival)
+        long_polling = LongPolling(
+            clock,
+            limit=config.max_held_pulls,
+            listen=lambda listener: setattr(store, "arrival_listener", listener),
+        )
+        live.on_change(lambda before, after: store.apply(live.store))
         retries = RetryTopics(topics, groups, locks, stats)
         scheduled = ScheduledMessages(live, store, stats, folder / "delayOffset.json", clock)
         writer.add_transformation(scheduled.transform)
@@ -211,7 +215,7 @@ class Broker:
             StorageAdminProcessor(topics, consumers, store, runtime_info).routes(),
             ConfigAdminProcessor(live).routes(),
             TransactionAdminProcessor(transactions, store).routes(),
-            ColdDataAdminProcessor(ColdDataLimits(live)).routes(),
+            ColdDataAdminProcessor(ColdDataLimits(live), store).routes(),
         )
 
         def on_connect(connection: Connection) -> None:

@@ -22,6 +22,7 @@ from typing import Protocol
 from rocketq.common.clock import Clock
 from rocketq.filter import MessageFilter
 from rocketq.message.properties import decode_properties
+from rocketq.store.arrival import ArrivalListener
 
 logger = logging.getLogger(__name__)
 
@@ -94,9 +95,17 @@ class LazyProperties:
 class LongPolling:
     """All pulls that wait. Used in the loop only."""
 
-    def __init__(self, clock: Clock, *, limit: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        limit: int,
+        listen: Callable[[ArrivalListener | None], None] | None = None,
+    ) -> None:
+        """`listen` is given `on_arrival` while somebody waits, and None while nobody does."""
         self._clock = clock
         self._limit = limit
+        self._listen = listen
         self._queues: dict[str, dict[int, dict[HeldPull, None]]] = {}
         self._by_deadline: dict[int, dict[HeldPull, None]] = {}
         self._deadlines: list[int] = []
@@ -122,6 +131,8 @@ class LongPolling:
         if self._count >= self._limit:
             return False
         self._count += 1
+        if self._count == 1 and self._listen is not None:
+            self._listen(self.on_arrival)
         self._queues.setdefault(pull.topic, {}).setdefault(pull.queue_id, {})[pull] = None
         wait_s = min(max(timeout_ms, 0), _LONGEST_WAIT_MS) / 1000
         tick = int((self._clock.monotonic() + wait_s) / _TICK_S) + 1
@@ -232,6 +243,8 @@ class LongPolling:
             group.pop(pull, None)
         self._woken.pop(pull, None)
         self._count -= 1
+        if self._count == 0 and self._listen is not None:
+            self._listen(None)
 
     def _arm(self) -> None:
         """Set the timer for the earliest deadline at which somebody still waits."""

@@ -21,7 +21,6 @@ of the key that goes with each:
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -39,7 +38,6 @@ SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS = "DLQ_PUT_NUMS"
 
 _SAMPLE_PERIOD_S = 10.0
-_TOTALS_KEPT = 61  # ten minutes of them, and the one they are compared with
 
 
 class Flow:
@@ -74,22 +72,6 @@ class Snapshot(NamedTuple):
     day: Rate
 
 
-class Totals(NamedTuple):
-    """Messages put and got since start, as they stood at one sampling."""
-
-    at_ms: int
-    put: int
-    got: int
-
-
-class Rates(NamedTuple):
-    """Messages a second over the last 10 s, 1 min and 10 min."""
-
-    ten_seconds: float
-    minute: float
-    ten_minutes: float
-
-
 class BrokerStats:
     """Counted by the processors, sampled by its own loop, read by the admin requests."""
 
@@ -115,7 +97,6 @@ class BrokerStats:
         # What deleted topics had counted, so that the totals never go back.
         self._past_puts = 0
         self._past_gets = 0
-        self._totals: deque[Totals] = deque(maxlen=_TOTALS_KEPT)
         self._day = self._local_day()
         self.put_until_yesterday_morning = 0
         self.put_until_this_morning = 0
@@ -124,8 +105,10 @@ class BrokerStats:
 
     # ---------------------------------------------------------------- counting
 
-    def messages_put(self, topic: str, queue_id: int, count: int, size: int) -> None:
-        """Messages were stored: `size` bytes of them."""
+    def messages_put(
+        self, topic: str, queue_id: int, count: int, size: int, requests: int = 1
+    ) -> None:
+        """Messages were stored, `size` bytes of them, with so many requests."""
         try:
             flow = self._puts[topic][queue_id]
         except KeyError:
@@ -133,7 +116,7 @@ class BrokerStats:
             self._topics.setdefault(topic, Flow(self._windows))
         flow.messages += count
         flow.size += size
-        flow.requests += 1
+        flow.requests += requests
 
     def messages_got(self, group: str, topic: str, queue_id: int, count: int, size: int) -> None:
         """Messages were handed to a consumer group."""
@@ -198,8 +181,7 @@ class BrokerStats:
 
     def sample(self) -> None:
         """Take a reading of every counter; called every 10 s."""
-        now_ms = self._clock.now_ms()
-        due = self._windows.advance(now_ms)
+        due = self._windows.advance(self._clock.now_ms())
         if not due:
             return
         for topic, queues in self._puts.items():
@@ -209,7 +191,6 @@ class BrokerStats:
         for flow in self._counted.values():
             flow.sample(due)
         self._sample_broker(due)
-        self._totals.append(Totals(now_ms, self.put_total, self.got_total))
         self._note_midnight()
 
     @staticmethod
@@ -269,12 +250,6 @@ class BrokerStats:
             for flow in queues.values()
         )
 
-    def put_rates(self) -> Rates:
-        return self._rates(lambda totals: totals.put)
-
-    def get_rates(self) -> Rates:
-        return self._rates(lambda totals: totals.got)
-
     def topic_put_tps(self, topic: str) -> float:
         flow = self._topics.get(topic)
         return 0.0 if flow is None else flow.by_message.minute.tps
@@ -311,24 +286,6 @@ class BrokerStats:
             return None
         is_size = name.endswith("_SIZE") and name != "GROUP_GET_FALL_SIZE"
         return flow.by_size if is_size else flow.by_message
-
-    def _rates(self, count: Callable[[Totals], int]) -> Rates:
-        now = Totals(self._clock.now_ms(), self.put_total, self.got_total)
-
-        def since(seconds: int) -> float:
-            """The rate from the newest reading at least that old, or from the oldest."""
-            begin = next(
-                (
-                    past
-                    for past in reversed(self._totals)
-                    if now.at_ms - past.at_ms >= seconds * 1000
-                ),
-                self._totals[0] if self._totals else now,
-            )
-            elapsed_ms = now.at_ms - begin.at_ms
-            return (count(now) - count(begin)) * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0
-
-        return Rates(since(10), since(60), since(600))
 
     # ---------------------------------------------------------------- forgetting
 

@@ -191,9 +191,10 @@ class Topics:
                 self._table[config.topic_name] = config
             self._version.advance()
             self._file.save()
+            self._tell([])  # nothing to announce: it came from there
 
     def on_change(self, listener: TopicListener) -> None:
-        """Have a function called with the topics that were created or changed."""
+        """Have a function called at every change, with the topics there are to announce."""
         self._listeners.append(listener)
 
     def _tell(self, changed: list[TopicConfig]) -> None:

@@ -1,5 +1,7 @@
 """Answers questions about offsets: of consumers, and of the queues themselves."""
 
+import os
+
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.consumer_offsets import ConsumerOffsets
 from rocketq.broker.groups import SubscriptionGroups
@@ -18,7 +20,9 @@ from rocketq.remoting.headers import (
     SearchOffsetResponse,
     UpdateConsumerOffset,
 )
-from rocketq.store import MessageStore
+from rocketq.store import Boundary, MessageStore
+
+_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class ConsumerOffsetProcessor:
@@ -73,11 +77,12 @@ class ConsumerOffsetProcessor:
         still at hand. An empty queue has no first message: there the group begins wherever
         its consumers were told to.
         """
-        return (
-            self._store.min_offset(topic, queue_id) <= 0
-            and self._store.max_offset(topic, queue_id) > 0
-            and self._store.is_in_memory(topic, queue_id, 0)
-        )
+        if self._store.min_offset(topic, queue_id) > 0:
+            return False
+        for first in self._store.entries(topic, queue_id, 0, 1):
+            behind = self._store.max_physical_offset - first.position
+            return behind <= self._live.store.access_message_in_memory_max_ratio * _MEMORY // 100
+        return False
 
     def _update(self, request: Command, connection: Connection) -> Command:
         header = request.header(UpdateConsumerOffset)
@@ -109,7 +114,8 @@ class ConsumerOffsetProcessor:
 
     def _search(self, request: Command, connection: Connection) -> Command:
         header = request.header(SearchOffset)
-        boundary = (header.boundary_type or "LOWER").upper()
+        is_upper = (header.boundary_type or "").upper() == "UPPER"
+        boundary = Boundary.UPPER if is_upper else Boundary.LOWER
         offset = self._store.offset_by_time(
             header.topic, header.queue_id, header.timestamp, boundary
         )

@@ -11,7 +11,13 @@ import logging
 
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.processor.send import SendHeader, SendProcessor, read_header, response_code
+from rocketq.broker.processor.send import (
+    SendHeader,
+    SendProcessor,
+    encoded_properties,
+    read_header,
+    response_code,
+)
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
 from rocketq.message.hosts import decode_host, encode_host, format_host
@@ -67,7 +73,7 @@ class ReplyProcessor:
             topic = self._sends.check(request, header, connection)
         except RequestRejected as refusal:
             return request.reply(code=refusal.code, remark=refusal.remark, ext=ext)
-        properties = decode_properties((header.properties or "").encode("utf-8", "replace"))
+        properties = decode_properties(encoded_properties(header))
         properties.pop(PropertyName.POP_CHECK_POINT, None)
         properties[PropertyName.MSG_REGION] = config.region_id
         properties[PropertyName.TRACE_SWITCH] = ext["TRACE_ON"]

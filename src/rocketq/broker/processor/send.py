@@ -16,6 +16,7 @@ from typing import Final
 from rocketq.broker import remarks
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.processor.send_path import SendPath
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats import BrokerStats
 from rocketq.broker.topics import Topics, check_topic_name, describe
@@ -27,6 +28,7 @@ from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
 from rocketq.message.ids import UniqueIds, offset_message_id
 from rocketq.message.properties import PropertyName, decode_properties, encode_properties
+from rocketq.message.property_scan import scan_properties
 from rocketq.remoting import (
     Command,
     Connection,
@@ -34,14 +36,16 @@ from rocketq.remoting import (
     RequestRejected,
     ResponseCode,
     Routes,
+    RunRoute,
 )
 from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.fast_headers import SendFields, scan_send_v2
 from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessageV2
 from rocketq.store import AppendResult, MessageInner, MessageStore, PutStatus
 
 logger = logging.getLogger(__name__)
 
-SendHeader = SendMessage | SendMessageV2
+SendHeader = SendMessage | SendMessageV2 | SendFields
 
 # Topic flags.
 _UNIT: Final = 1
@@ -129,11 +133,12 @@ class SendProcessor:
         self._clock = clock
         self._store_host = store_host
         self._unique_ids = UniqueIds()
+        self._path = SendPath(self, live, topics, store, acknowledgements, stats, store_host)
 
     def routes(self) -> Routes:
         return {
             RequestCode.SEND_MESSAGE: self.handle,
-            RequestCode.SEND_MESSAGE_V2: self.handle,
+            RequestCode.SEND_MESSAGE_V2: RunRoute(self._path.handle_run),
             RequestCode.SEND_BATCH_MESSAGE: self.handle_batch,
         }
 
@@ -157,7 +162,7 @@ class SendProcessor:
     ) -> tuple[MessageInner, str]:
         """The message as it will be stored, and its unique key."""
         config = self._live.broker
-        properties = decode_properties((header.properties or "").encode("utf-8", "replace"))
+        properties = decode_properties(encoded_properties(header))
         properties.pop(PropertyName.POP_CHECK_POINT, None)
         queue_id = header.queue_id
         if queue_id < 0:
@@ -193,7 +198,7 @@ class SendProcessor:
                 message,
                 version=request.version,
                 reconsume_times=reconsume_times,
-                max_reconsume_times=header.max_reconsume_times,
+                max_reconsume_times=max_reconsume_times(header),
             )
         is_half = properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true"
         if is_half and not (reconsume_times > 0 and _level(properties) > 0):
@@ -211,6 +216,50 @@ class SendProcessor:
         check_stored(result)
         self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
         return result
+
+    # For the short way
+
+    def handle_in_run(self, request: Command, connection: Connection) -> Command | None:
+        """As `handle`; a failure concerns this request alone, not the run it came in."""
+        try:
+            return self.handle(request, connection)
+        except Exception as error:
+            logger.exception("a send from %s failed", connection.peer_address)
+            return request.reply(
+                code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}"
+            )
+
+    def is_plain_topic(self, topic: TopicConfig) -> bool:
+        """Whether messages for a topic pass all checks and need no special treatment."""
+        try:
+            check_topic_name(topic.topic_name)
+        except RequestRejected:
+            return False
+        return not (
+            names.is_forbidden_topic(topic.topic_name)
+            or names.is_retry_topic(topic.topic_name)
+            or (topic.order and not self._live.broker.is_writable)
+            or topic.topic_filter_type == "MULTI_TAG"
+            or is_compacted(topic)
+        )
+
+    def refuse(self, request: Command, result: AppendResult) -> Command:
+        """The answer to a message the store did not take."""
+        try:
+            check_stored(result)
+        except RequestRejected as refusal:
+            return self._refusal(request, refusal)
+        raise AssertionError(result)
+
+    def unsafe_reply(self, reply: Command, status: PutStatus) -> Command:
+        """The same reply for a message that is stored, but not as safe as it should be."""
+        return Command(
+            response_code(status),
+            ext_fields=dict(reply.ext_fields),
+            flag=reply.flag,
+            opaque=reply.opaque,
+            serialize_type=reply.serialize_type,
+        )
 
     # A batch
 
@@ -240,9 +289,9 @@ class SendProcessor:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch's topic is longer than 127 characters"
             )
-        properties = decode_properties((header.properties or "").encode("utf-8", "replace"))
-        unique_key = properties.get(PropertyName.UNIQUE_KEY)
-        if _level(properties) > 0 or header.sys_flag & SysFlag.TRANSACTION_MASK:
+        properties = scan_properties(encoded_properties(header))
+        unique_key = properties.unique_key
+        if properties.delay_level > 0 or header.sys_flag & SysFlag.TRANSACTION_MASK:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor transactional"
             )
@@ -259,9 +308,9 @@ class SendProcessor:
             flag=header.flag,
             sys_flag=header.sys_flag,
             reconsume_times=header.reconsume_times or 0,
-            wait_store=properties.get(PropertyName.WAIT, "true").lower() == "true",
+            wait_store=properties.wait_store_ok,
         )
-        return message, unique_key
+        return message, None if unique_key is None else unique_key.decode("utf-8", "replace")
 
     # Checks, in RocketMQ's order
 
@@ -368,10 +417,32 @@ class SendProcessor:
 
 def read_header(request: Command) -> SendHeader:
     """The header under its long or its one-letter names."""
-    is_long = request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
-    if ("bornTimestamp" if is_long else "g") not in request.ext_fields:
+    if request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE):
+        _require(request, "bornTimestamp")
+        return request.header(SendMessage)
+    fields = scan_send_v2(request)
+    if fields is not None and fields.born_timestamp != 0:
+        return fields
+    _require(request, "g")
+    return request.header(SendMessageV2)
+
+
+def _require(request: Command, name: str) -> None:
+    if name not in request.ext_fields:
         raise RequestRejected(ResponseCode.SYSTEM_ERROR, "the header has no bornTimestamp")
-    return request.header(SendMessage) if is_long else request.header(SendMessageV2)
+
+
+def encoded_properties(header: SendHeader) -> bytes:
+    """The properties in UTF-8, whichever way the header was read."""
+    properties = header.properties
+    if isinstance(properties, bytes):
+        return properties
+    return (properties or "").encode("utf-8", "replace")
+
+
+def max_reconsume_times(header: SendHeader) -> int | None:
+    limit = header.max_reconsume_times
+    return None if limit is None or limit < 0 else limit
 
 
 def is_compacted(topic: TopicConfig) -> bool:

@@ -1,0 +1,318 @@
+"""The short way of a send: plain messages with one-letter headers, a whole run at a time.
+
+A run is what one read of a connection brought: often one message, under load hundreds. For
+each the header's fields are picked out where they lie, the topic is found with one look-up,
+the properties are looked through once and three are added, the record goes into the log,
+and the reply is made from a template. Nothing is decoded that is not needed.
+
+Whatever is not plain goes to `SendProcessor`, message by message, in its place in the run:
+
+    topics      unknown ones, retry topics, topics that need keys or several tags
+    properties  a delay, a transaction, a timer, a pop handle, or no unique key
+    headers     numbers that are none, queues that do not exist
+
+All checks hold here as there: an entry of the topic cache exists only for a topic that
+passes them, and is forgotten when any topic or option changes.
+
+No request waits here behind more than one read of its connection, a few milliseconds'
+work, so there is no queue from which requests would have to be dropped for their age.
+
+Compiled where possible (send_path.pxd gives the types).
+"""
+
+import array
+import asyncio
+import re
+
+import cython
+
+from rocketq.message.hosts import encode_host
+
+if cython.compiled:
+    from cython.cimports.libc.string import memchr, memcmp
+    from cython.cimports.rocketq.remoting.command import Command
+    from cython.cimports.rocketq.remoting.fast_headers import (
+        SendFields,
+        SendReplies,
+        scan_send_v2,
+    )
+    from cython.cimports.rocketq.store.message_inner import MessageInner
+    from cython.cimports.rocketq.store.results import AppendResult
+else:
+    from rocketq.remoting.command import Command
+    from rocketq.remoting.fast_headers import SendFields, SendReplies, scan_send_v2
+    from rocketq.store.message_inner import MessageInner
+    from rocketq.store.results import AppendResult
+
+# Statistics are told this often what was stored, not with every message.
+_COUNTS_EVERY_S = 0.2
+
+_ONEWAY = cython.declare(cython.int, 2)
+
+
+class PlainTopic:
+    """What the short way has to know about a topic, and what it has counted for it."""
+
+    def __init__(self, name, queue_count):
+        self.name = name
+        self.name_bytes = name.encode()
+        self.queue_count = queue_count
+        # By queue: messages, bytes.
+        self.counts = array.array("q", bytes(16 * queue_count))
+        self.is_counted = False
+
+
+class SendPath:
+    """Handles runs of SEND_MESSAGE_V2. Owned by the loop."""
+
+    def __init__(self, sends, live, topics, store, acknowledgements, stats, store_host):
+        self._sends = sends
+        self._live = live
+        self._topics = topics
+        self._append = store.append
+        self._acknowledgements = acknowledgements
+        self._stats = stats
+        self._store_host = store_host
+        self._plain = {}
+        self._counted = []
+        self._unique_at = 0
+        self._unique_size = 0
+        self._configure()
+        topics.on_change(self._on_topics_change)
+        live.on_change(self._on_config_change)
+
+    def _on_topics_change(self, changed):
+        self._plain.clear()
+
+    def _on_config_change(self, before, after):
+        self._configure()
+
+    def _configure(self):
+        """Take over the options that matter here."""
+        config = self._live.broker
+        trace = "true" if config.trace_on else "false"
+        self._plain.clear()
+        self._replies = SendReplies(config.region_id, config.trace_on)
+        self._added = (
+            f"MSG_REGION\x01{config.region_id}\x02TRACE_ON\x01{trace}\x02"
+            f"CLUSTER\x01{config.broker_cluster_name}\x02"
+        ).encode()
+        self._is_open = config.start_accept_send_request_time_stamp <= 0
+
+    def handle_run(self, requests, connection):
+        """Store the messages of a run; returns the replies that can be given at once."""
+        replies = []
+        waiting = []
+        safe_at = 0
+        is_plain = self._is_open and not self._acknowledgements.is_full
+        born_host = encode_host(*connection.peer)
+        for request in requests:
+            fields = scan_send_v2(request) if is_plain else None
+            topic = None
+            if fields is not None:
+                topic = self._plain.get(fields.topic)
+                if topic is None:
+                    topic = self._find(fields.topic)
+                if topic is not None and (
+                    fields.queue_id < 0
+                    or fields.queue_id >= topic.queue_count
+                    or not self._look_through(fields.properties)
+                ):
+                    topic = None
+            if topic is None:
+                reply = self._sends.handle_in_run(request, connection)
+                if reply is not None and request.flag & 3 != _ONEWAY:
+                    replies.append(reply)
+                continue
+
+            properties = fields.properties
+            if properties[len(properties) - 1] != 2:
+                properties = properties + b"\x02"
+            message = MessageInner.__new__(MessageInner)
+            message.topic = topic.name
+            message.topic_bytes = topic.name_bytes
+            message.queue_id = fields.queue_id
+            message.flag = fields.flag
+            message.sys_flag = fields.sys_flag
+            message.born_timestamp = fields.born_timestamp
+            message.born_host = born_host
+            message.store_host = self._store_host
+            message.reconsume_times = fields.reconsume_times
+            message.prepared_transaction_offset = 0
+            message.body = request.body
+            message.properties = properties + self._added
+            message.wait_store = self._waits
+            result = self._append(message)
+            if result.status_code != 0:
+                reply = self._sends.refuse(request, result)
+                if request.flag & 3 != _ONEWAY:
+                    replies.append(reply)
+                continue
+
+            topic.counts[2 * fields.queue_id] += 1
+            topic.counts[2 * fields.queue_id + 1] += result.size
+            if not topic.is_counted:
+                self._count_later(topic)
+            if request.flag & 3 == _ONEWAY:
+                continue
+            reply = self._replies.reply(
+                request,
+                0,
+                self._store_host,
+                result.physical_offset,
+                fields.queue_id,
+                result.queue_offset,
+                fields.properties[self._unique_at : self._unique_at + self._unique_size],
+            )
+            if self._waits:
+                waiting.append(reply)
+                safe_at = result.physical_offset + result.size
+            else:
+                replies.append(reply)
+        if waiting and not self._acknowledgements.when_safe(
+            safe_at, len(waiting), Answer(self._sends, waiting, connection)
+        ):
+            return waiting if not replies else replies + waiting
+        return replies
+
+    def _find(self, name):
+        """The topic, if messages for it can take the short way."""
+        config = self._topics.get(name)
+        if config is None or not self._sends.is_plain_topic(config):
+            return None
+        topic = PlainTopic(name, max(config.write_queue_nums, config.read_queue_nums))
+        self._plain[name] = topic
+        return topic
+
+    def _look_through(self, properties):
+        """Find the unique key and whether the producer waits; False if it is not a plain message."""
+        self._waits = True
+        self._unique_size = 0
+        if cython.compiled:
+            return _look_through_bytes(self, properties, len(properties))
+        key_at, key_size, waits = look_through_properties(properties)
+        self._unique_at = key_at
+        self._unique_size = key_size
+        self._waits = waits
+        return key_size > 0
+
+    def _count_later(self, topic):
+        topic.is_counted = True
+        if not self._counted:
+            asyncio.get_running_loop().call_later(_COUNTS_EVERY_S, self.report_counts)
+        self._counted.append(topic)
+
+    def report_counts(self):
+        """Tell the statistics what has been stored since the last time."""
+        counted = self._counted
+        self._counted = []
+        for topic in counted:
+            topic.is_counted = False
+            for queue_id in range(topic.queue_count):
+                count = topic.counts[2 * queue_id]
+                if count:
+                    size = topic.counts[2 * queue_id + 1]
+                    self._stats.messages_put(topic.name, queue_id, count, size, count)
+                    topic.counts[2 * queue_id] = 0
+                    topic.counts[2 * queue_id + 1] = 0
+
+
+class Answer:
+    """Sends the replies of one run once its messages are safe, or says that they are not."""
+
+    def __init__(self, sends, replies, connection):
+        self._sends = sends
+        self._replies = replies
+        self._connection = connection
+
+    def __call__(self, status):
+        for reply in self._replies:
+            self._connection.send(reply if status == 0 else self._sends.unsafe_reply(reply, status))
+
+
+_UNUSUAL = re.compile(
+    rb"(?:^|\x02)"
+    rb"(?:DELAY|TRAN_MSG|TRACE_ON|TIMER_[^\x01]+|INNER_[^\x01]+|POP_CK|MSG_REGION|CLUSTER)\x01"
+)
+"""A property with which a message is not plain."""
+
+
+def look_through_properties(properties):
+    """Where the unique key lies, its size (0: not a plain message), whether the producer waits."""
+    key_at = key_size = at = 0
+    waits = True
+    if _UNUSUAL.search(properties) is not None:
+        return 0, 0, True
+    for entry in properties.removesuffix(b"\x02").split(b"\x02"):
+        name, _, value = entry.partition(b"\x01")
+        if not name or not value:
+            return 0, 0, True
+        if name == b"UNIQ_KEY":
+            key_at = at + 9
+            key_size = len(value)
+        elif name == b"WAIT":
+            waits = value == b"true"
+            if not waits and value != b"false":
+                return 0, 0, True
+        at += len(entry) + 1
+    return key_at, key_size, waits
+
+
+if cython.compiled:
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _look_through_bytes(
+        path: SendPath, raw: cython.p_const_char, size: cython.Py_ssize_t
+    ) -> cython.bint:
+        at: cython.p_const_char = raw
+        end: cython.p_const_char = raw + size
+        while at < end:
+            entry_end: cython.p_const_char = cython.cast(
+                cython.p_const_char, memchr(at, 2, end - at)
+            )
+            if entry_end == cython.NULL:
+                entry_end = end
+            name_end: cython.p_const_char = cython.cast(
+                cython.p_const_char, memchr(at, 1, entry_end - at)
+            )
+            if name_end == cython.NULL or name_end == at or name_end + 1 == entry_end:
+                return False  # no entry, or one without name or value
+            name_size: cython.Py_ssize_t = name_end - at
+            first: cython.char = at[0]
+            if first == b"U":
+                if name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+                    path._unique_at = name_end + 1 - raw
+                    path._unique_size = entry_end - name_end - 1
+            elif first == b"W":
+                if name_size == 4 and memcmp(at, b"WAIT", 4) == 0:
+                    path._waits = (
+                        entry_end - name_end == 5 and memcmp(name_end, b"\x01true", 5) == 0
+                    )
+                    if not path._waits and not (
+                        entry_end - name_end == 6 and memcmp(name_end, b"\x01false", 6) == 0
+                    ):
+                        return False
+            elif first == b"D":
+                if name_size == 5 and memcmp(at, b"DELAY", 5) == 0:
+                    return False
+            elif first == b"T":
+                if (name_size == 8 and memcmp(at, b"TRAN_MSG", 8) == 0) or (
+                    name_size == 8 and memcmp(at, b"TRACE_ON", 8) == 0
+                ):
+                    return False
+                if name_size > 6 and memcmp(at, b"TIMER_", 6) == 0:
+                    return False
+            elif first == b"I":
+                if name_size > 6 and memcmp(at, b"INNER_", 6) == 0:
+                    return False
+            elif first == b"P":
+                if name_size == 6 and memcmp(at, b"POP_CK", 6) == 0:
+                    return False
+            elif first == b"M":
+                if name_size == 10 and memcmp(at, b"MSG_REGION", 10) == 0:
+                    return False
+            elif first == b"C" and name_size == 7 and memcmp(at, b"CLUSTER", 7) == 0:
+                return False
+            at = entry_end + 1
+        return path._unique_size > 0
