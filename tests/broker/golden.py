@@ -55,7 +55,7 @@ def exchanges(file: str = "json", link: str = "client-broker") -> list[Exchange]
         for response in frames.values()
         if response["kind"] == "response"
         and response["link"] == link
-        and (request := frames.get(response.get("answers"))) is not None
+        and (request := frames.get(response.get("answers", -1))) is not None
     ]
 
 

@@ -25,7 +25,7 @@ from rocketq.store import StoreConfig
 _STORE_OPTIONS = {field.name for field in fields(StoreConfig)}
 
 # Small files: a test should not spend its time on making large ones.
-_SMALL: Mapping[str, Any] = {
+_SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 20,
     "mapped_file_size_consume_queue": 20 * 1000,
     "max_hash_slot_num": 1000,
@@ -173,6 +173,6 @@ async def running_broker(
 async def eventually(condition: Callable[[], Any], within_s: float = 5.0) -> Any:
     """Wait for something to become true, and return it."""
     async with asyncio.timeout(within_s):
-        while not (result := condition()):
+        while not (result := condition()):  # noqa: ASYNC110 - conditions of any kind
             await asyncio.sleep(0.005)
         return result

@@ -300,14 +300,19 @@ async def _closing(client: RemotingClient) -> AsyncIterator[None]:
 
 async def _with_addresses(config: BrokerConfig) -> BrokerConfig:
     """The configuration with a real port and numeric addresses in it."""
+    return replace(
+        config,
+        listen_port=config.listen_port or _free_port(config.bind_address),
+        broker_ip1=await _numeric(config.broker_ip1),
+        broker_ip2=await _numeric(config.broker_ip2),
+    )
+
+
+async def _numeric(host: str) -> str:
+    """The address of a host: records and message ids have room for numbers only."""
     loop = asyncio.get_running_loop()
-    addresses = {}
-    for name in ("broker_ip1", "broker_ip2"):
-        host = getattr(config, name)
-        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        addresses[name] = str(found[0][4][0])
-    port = config.listen_port or _free_port(config.bind_address)
-    return replace(config, listen_port=port, **addresses)
+    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return str(found[0][4][0])
 
 
 def _free_port(host: str) -> int:

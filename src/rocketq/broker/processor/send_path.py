@@ -30,19 +30,11 @@ from rocketq.message.hosts import encode_host
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp
-    from cython.cimports.rocketq.remoting.command import Command
-    from cython.cimports.rocketq.remoting.fast_headers import (
-        SendFields,
-        SendReplies,
-        scan_send_v2,
-    )
+    from cython.cimports.rocketq.remoting.fast_headers import SendReplies, scan_send_v2
     from cython.cimports.rocketq.store.message_inner import MessageInner
-    from cython.cimports.rocketq.store.results import AppendResult
 else:
-    from rocketq.remoting.command import Command
-    from rocketq.remoting.fast_headers import SendFields, SendReplies, scan_send_v2
+    from rocketq.remoting.fast_headers import SendReplies, scan_send_v2
     from rocketq.store.message_inner import MessageInner
-    from rocketq.store.results import AppendResult
 
 # Statistics are told this often what was stored, not with every message.
 _COUNTS_EVERY_S = 0.2
@@ -185,7 +177,7 @@ class SendPath:
         return topic
 
     def _look_through(self, properties):
-        """Find the unique key and whether the producer waits; False if it is not a plain message."""
+        """Find the unique key, and whether the producer waits; False if this is not plain."""
         self._waits = True
         self._unique_size = 0
         if cython.compiled:
