@@ -95,6 +95,7 @@ class Registration:
 
     async def first_round(self) -> None:
         """Wait for the first NameServer that knows of us, but not for long."""
+        await asyncio.sleep(0)  # the service was started in this very turn: let it begin
         waiting = [
             asyncio.ensure_future(server.was_told.wait()) for server in self._name_servers.values()
         ]
