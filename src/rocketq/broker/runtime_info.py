@@ -9,7 +9,7 @@ from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.delay import ScheduledMessages
-from rocketq.broker.stats import BrokerStats, Rates
+from rocketq.broker.stats import BrokerStats
 from rocketq.common.clock import Clock
 from rocketq.remoting.codes import Version
 from rocketq.store import MessageStore
@@ -69,7 +69,6 @@ class RuntimeInfo:
 
     def _traffic(self) -> dict[str, str]:
         stats = self._stats
-        get_rates = _three(stats.get_rates())
         return {
             "msgPutTotalYesterdayMorning": str(stats.put_until_yesterday_morning),
             "msgPutTotalTodayMorning": str(stats.put_until_this_morning),
@@ -77,10 +76,6 @@ class RuntimeInfo:
             "msgGetTotalYesterdayMorning": str(stats.got_until_yesterday_morning),
             "msgGetTotalTodayMorning": str(stats.got_until_this_morning),
             "msgGetTotalTodayNow": str(stats.got_total),
-            "putTps": _three(stats.put_rates()),
-            # Two spellings: of RocketMQ 5, and of RocketMQ 4.
-            "getTransferredTps": get_rates,
-            "getTransferedTps": get_rates,
         }
 
 
@@ -103,10 +98,6 @@ def _idle_timers() -> dict[str, str]:
         "timerEnqueueTps": "0.0",
         "timerDequeueTps": "0.0",
     }
-
-
-def _three(rates: Rates) -> str:
-    return " ".join(repr(float(rate)) for rate in rates)
 
 
 def _duration(elapsed_ms: int) -> str:

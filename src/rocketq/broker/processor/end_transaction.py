@@ -5,6 +5,7 @@ worked out, for those who ask. A decision that could not be carried out is not l
 half message stays open, and its producer is asked later.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable
 
@@ -61,8 +62,9 @@ class EndTransactionProcessor:
             if self._transactions.was_settled(half.queue_offset):
                 return request.reply()  # said twice, or by two copies of one half message
             stored = self._commit(half)
-            if half.wait_store_ok and not request.is_oneway:
-                return self._reply_when_durable(request, stored)
+            durable = self._store.durable(stored.end) if half.wait_store_ok else None
+            if durable is not None and not request.is_oneway:
+                return self._reply_when(durable, request)
             return request.reply()
         if header.commit_or_rollback == SysFlag.TRANSACTION_ROLLBACK:
             half = self._half_message(header)
@@ -112,6 +114,6 @@ class EndTransactionProcessor:
         self._stats.messages_put(*queue, 1, result.size)
         return result
 
-    async def _reply_when_durable(self, request: Command, stored: AppendResult) -> Command:
-        await self._writer.durability(stored)
+    async def _reply_when(self, durable: asyncio.Future[PutStatus], request: Command) -> Command:
+        await asyncio.shield(durable)  # others wait for the same flush
         return request.reply()

@@ -92,7 +92,7 @@ def question_body(copy: MessageInner, at: AppendResult, topic: str, queue_id: in
     """The record a producer is asked about: the stored copy, under its real queue."""
     return new_record(
         topic.encode(),
-        body=copy.body,
+        body=copy.body or b"",
         properties=copy.properties,
         queue_id=queue_id,
         flag=copy.flag,

@@ -132,20 +132,28 @@ class TransactionalMessages:
         self._undecided.skip_to(first)
         # Nobody is asked before its producers had time to come back.
         earliest_ms = self._steady_ms() + self._live.broker.transaction_check_interval
+        # What stands for a transaction so far: where, and how often it was asked about.
         newest: dict[tuple[str, int], tuple[int, int]] = {}
         for offset in range(first, end):
-            if offset in settled:
+            is_settled = offset in settled
+            if is_settled and not newest:
                 continue
             message = self._half_message(offset)
-            if message is None or _prepared_offset(message) in settled:
+            if message is None:
                 continue
             times = stages.check_times(message)
-            due_ms = max(self._due_ms(message, times), earliest_ms)
             identity = (message.unique_key or message.offset_msg_id, message.born_timestamp)
-            before = newest.get(identity)
-            if before is not None and before[0] in self._undecided and times > before[1]:
-                # A copy whose original was still to be struck off when the broker stopped.
-                self._undecided.move(before[0], to=offset, due_ms=due_ms)
+            original, original_times = newest.get(identity, (-1, 0))
+            # A copy stands for its original, which is struck off only with the progress.
+            is_copy = original >= 0 and times > original_times
+            if is_settled or _prepared_offset(message) in settled:
+                if is_copy:
+                    self._undecided.close(original)
+                    del newest[identity]
+                continue
+            due_ms = max(self._due_ms(message, times), earliest_ms)
+            if is_copy:
+                self._undecided.move(original, to=offset, due_ms=due_ms)
             else:
                 self._undecided.add(offset, due_ms)
             newest[identity] = (offset, times)
@@ -281,7 +289,7 @@ class TransactionalMessages:
     # ------------------------------------------------------------------------ timer
 
     def _steady_ms(self) -> int:
-        return int(self._clock.monotonic() * 1000)
+        return round(self._clock.monotonic() * 1000)
 
     def _set_timer(self) -> None:
         due_ms = self._undecided.next_due_ms

@@ -29,7 +29,6 @@ class HAClientInfo(Body):
     last_read_timestamp: int = 0
     last_write_timestamp: int = 0
     master_flush_offset: int = 0
-    is_activated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, 
 from rocketq.remoting.headers import SetCommitLogReadMode
 from rocketq.store import MessageStore
 
-_NORMAL, _RANDOM = 0, 1
+_NORMAL = 0
 
 
 class ColdDataAdminProcessor:
@@ -45,10 +45,11 @@ class ColdDataAdminProcessor:
         return request.reply(body=json.dumps(self._limits.table()))
 
     def _set_read_mode(self, request: Command, connection: Connection) -> Command:
-        mode = request.header(SetCommitLogReadMode).read_ahead_mode
-        if mode not in (_NORMAL, _RANDOM) or "READ_AHEAD_MODE" not in request.ext_fields:
+        # A missing or garbled number would read as 0, which means something here.
+        if request.ext_fields.get("READ_AHEAD_MODE") not in ("0", "1"):
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER, "set commitlog readahead mode param error"
             )
+        mode = request.header(SetCommitLogReadMode).read_ahead_mode
         self._store.set_read_ahead(mode == _NORMAL)
         return request.reply(remark=f"set commitlog readahead mode success, mode: {mode}")

@@ -86,14 +86,14 @@ class StorageAdminProcessor:
     # ----------------------------------------------------------------------- cleaning
 
     async def _clean_expired_queues(self, request: Command, connection: Connection) -> Command:
-        await self._store.clean_expired_queues()
+        self._store.clean_expired_queues()
         return request.reply()
 
     async def _clean_unused_topics(self, request: Command, connection: Connection) -> Command:
         """Queues of topics this broker no longer has."""
         for topic in self._store.topics():
             if topic not in self._topics and not self._topics.is_system(topic):
-                await self._store.delete_topic(topic)
+                self._store.delete_topic(topic)
         return request.reply()
 
     async def _delete_expired_files(self, request: Command, connection: Connection) -> Command:

@@ -1,0 +1,233 @@
+"""Messages given back: when they come again, and when they are dead."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketq.broker.processor.send_back import SendBackProcessor
+from rocketq.common.clock import ManualClock
+from rocketq.message.message import MessageExt
+from rocketq.message.names import SCHEDULE_TOPIC, dlq_topic, retry_topic
+from rocketq.message.queue import MessageQueue
+from rocketq.remoting import Command, RequestRejected, ResponseCode, Version
+from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
+from rocketq.remoting.headers import ConsumerSendMsgBack
+from tests.broker.services import Services, opened
+
+GROUP = "GID_orders"
+RETRY, DLQ = retry_topic(GROUP), dlq_topic(GROUP)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def send_back(
+    services: Services,
+    offset: int,
+    *,
+    delay_level: int = 0,
+    limit: int | None = 16,
+    group: str = GROUP,
+    version: int = Version.CURRENT,
+) -> Command:
+    processor = SendBackProcessor(
+        services.live, services.retries, services.store, services.writer, services.stats
+    )
+    header = ConsumerSendMsgBack(
+        offset=offset, group=group, delay_level=delay_level, max_reconsume_times=limit
+    )
+    request = Command.request(header)
+    request.version = version
+    nobody: Any = None
+    return processor._send_back(request, nobody)
+
+
+def only(messages: list[MessageExt]) -> MessageExt:
+    (message,) = messages
+    return message
+
+
+async def test_the_first_failure_waits_at_level_three(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as services:
+        offset = services.put("orders", b"order", 3, TAGS="paid", KEYS="42", UNIQ_KEY="abc")
+        original = services.store.message_at(offset)
+        assert original is not None
+
+        reply = send_back(services, offset)
+
+        assert reply.code == ResponseCode.SUCCESS
+        waiting = only(services.read(SCHEDULE_TOPIC, 2))
+        assert waiting.body == b"order"
+        assert waiting.reconsume_times == 1
+        assert waiting.born_timestamp == original.born_timestamp
+        assert waiting.properties == {
+            "TAGS": "paid",
+            "KEYS": "42",
+            "UNIQ_KEY": "abc",
+            "RETRY_TOPIC": "orders",
+            "ORIGIN_MESSAGE_ID": original.offset_msg_id,
+            "WAIT": "false",
+            "DELAY": "3",
+            "REAL_TOPIC": RETRY,
+            "REAL_QID": "0",
+        }
+        topic = services.topics.get(RETRY)
+        assert topic is not None
+        assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
+
+
+async def test_later_failures_wait_longer_and_keep_where_they_came_from(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        offset = services.put("orders", b"order")
+        original = services.store.message_at(offset)
+        assert original is not None
+        send_back(services, offset)
+        services.scheduled.start()
+        clock.advance(10_000)
+        services.scheduled.deliver_due()
+        retried = only(services.read(RETRY))
+
+        send_back(services, retried.physical_offset)
+
+        waiting = only(services.read(SCHEDULE_TOPIC, 3))
+        assert waiting.reconsume_times == 2
+        assert waiting.get_property("RETRY_TOPIC") == "orders"
+        assert waiting.get_property("ORIGIN_MESSAGE_ID") == original.offset_msg_id
+
+
+async def test_the_level_asked_for_is_the_level_given(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as services:
+        send_back(services, services.put("orders"), delay_level=5)
+
+        assert len(services.read(SCHEDULE_TOPIC, 4)) == 1
+
+
+@pytest.mark.parametrize(("limit", "delay_level"), [(0, 0), (16, -1)])
+async def test_what_failed_too_often_is_dead(
+    tmp_path: Path, clock: ManualClock, limit: int, delay_level: int
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        send_back(services, services.put("orders", b"x"), limit=limit, delay_level=delay_level)
+
+        dead = only(services.read(DLQ))
+        assert dead.body == b"x"
+        assert dead.get_property("DELAY") == "0"
+        assert dead.get_property("RETRY_TOPIC") == "orders"
+        topic = services.topics.get(DLQ)
+        assert topic is not None
+        assert (topic.write_queue_nums, topic.perm) == (1, 6)
+
+
+async def test_without_a_limit_of_the_client_the_groups_counts(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        services.groups.put(SubscriptionGroupConfig(group_name=GROUP, retry_max_times=0))
+
+        send_back(services, services.put("orders"), limit=None)
+        send_back(services, services.put("orders"), limit=16, version=Version.V3_4_9 - 1)
+
+        assert len(services.read(DLQ)) == 2
+
+
+async def test_a_group_without_retry_queues_drops_what_it_gives_back(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        services.groups.put(SubscriptionGroupConfig(group_name=GROUP, retry_queue_nums=0))
+
+        reply = send_back(services, services.put("orders"))
+
+        assert reply.code == ResponseCode.SUCCESS
+        assert services.topics.get(RETRY) is None
+
+
+async def test_a_message_that_is_gone_cannot_be_given_back(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        with pytest.raises(RequestRejected) as refused:
+            send_back(services, 5_000)
+        assert refused.value.remark == "look message by offset failed, 5000"
+
+
+async def test_permissions_are_respected(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as services:
+        offset = services.put("orders")
+        services.topics.ensure(RETRY, 1, perm=4)
+        with pytest.raises(RequestRejected) as refused:
+            send_back(services, offset)
+        assert refused.value.code == ResponseCode.NO_PERMISSION
+
+        services.live.update({"brokerPermission": "4"})
+        with pytest.raises(RequestRejected) as refused:
+            send_back(services, offset)
+        assert refused.value.code == ResponseCode.NO_PERMISSION
+
+
+async def test_an_unknown_group_is_refused_where_groups_are_not_made(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        services.live.update({"autoCreateSubscriptionGroup": "false"})
+        with pytest.raises(RequestRejected) as refused:
+            send_back(services, services.put("orders"))
+        assert refused.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+# -- ordinary sends to a retry topic -----------------------------------------------------
+
+
+@pytest.mark.parametrize(("reconsume_times", "is_dead"), [(16, False), (17, True)])
+async def test_a_send_to_the_retry_topic_is_dead_past_the_limit(
+    tmp_path: Path, clock: ManualClock, reconsume_times: int, is_dead: bool
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        message = services.message(RETRY, DELAY="3", RETRY_TOPIC="orders")
+
+        services.retries.divert_exhausted(
+            message,
+            version=Version.CURRENT,
+            reconsume_times=reconsume_times,
+            max_reconsume_times=16,
+        )
+
+        assert message.topic == (DLQ if is_dead else RETRY)
+        if is_dead:
+            services.writer.put(message)
+            assert only(services.read(DLQ)).get_property("DELAY") == "-1"
+
+
+async def test_a_group_that_consumes_in_order_sends_only_what_is_dead(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        services.locks.lock(GROUP, "client", [MessageQueue("orders", "broker-a", 0)])
+        message = services.message(RETRY)
+        options = {"version": Version.CURRENT, "reconsume_times": 1, "max_reconsume_times": 16}
+
+        services.retries.divert_exhausted(message, **options)
+        assert message.topic == DLQ
+
+        clock.advance(60_001)
+        message = services.message(RETRY)
+        services.retries.divert_exhausted(message, **options)
+        assert message.topic == RETRY
+
+
+async def test_counters_tell_given_back_from_dead(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as services:
+        send_back(services, services.put("orders"))
+        send_back(services, services.put("orders"), delay_level=-1)
+        services.stats.sample()
+
+        back = services.stats.view("SNDBCK_PUT_NUMS", f"orders@{GROUP}")
+        dead = services.stats.view("DLQ_PUT_NUMS", f"orders@{GROUP}")
+        assert back is not None
+        assert dead is not None
+        assert (back.minute.sum, dead.minute.sum) == (2, 1)
