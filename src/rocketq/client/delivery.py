@@ -13,32 +13,119 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeAlias
 
 from rocketq.client.api import rejected
-from rocketq.client.errors import BrokerUnknown, SendFailed, SendTimeout
-from rocketq.client.hooks import SendContext, run_after, run_before
+from rocketq.client.errors import BrokerUnknown, ClientError, SendFailed, SendTimeout
+from rocketq.client.hooks import SendContext, SendHook, run_after, run_before
 from rocketq.client.instance import ClientInstance
 from rocketq.client.latency_faults import LatencyFaults
 from rocketq.client.outgoing import Outgoing
 from rocketq.client.producer_config import ProducerConfig
 from rocketq.client.routes import PublishInfo
 from rocketq.client.selectors import QueueRotation
+from rocketq.client.send_frames import SendTemplate
 from rocketq.client.send_result import SendResult, SendStatus
 from rocketq.common.errors import RocketqError
 from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.codes import RequestCode
-from rocketq.remoting.command import Command
+from rocketq.remoting.command import Command, next_opaque
+from rocketq.remoting.connection import Connection
+from rocketq.remoting.deadlines import Bucket
 from rocketq.remoting.errors import ConnectFailed, ConnectionLost, RequestTimeout
-from rocketq.remoting.headers import SendMessageResponse, SendMessageV2
+from rocketq.remoting.headers import SendMessageV2
 
 logger = logging.getLogger(__name__)
 
-QueueChoice = Callable[[PublishInfo], MessageQueue]
+QueueChoice: TypeAlias = Callable[[PublishInfo], MessageQueue]
 
 _STATUS = {status.value: status for status in SendStatus}
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
+
+
+class NotStored(ClientError):
+    """A broker took the message, but less safely than it should (with retry_when_not_stored)."""
+
+    retriable = True
+
+    def __init__(self, result: SendResult) -> None:
+        super().__init__(f"the broker answered {result.status.name}")
+        self.result = result
+
+
+class Lane:
+    """The way to one queue: its connection, and the frame head its sends share."""
+
+    __slots__ = ("connection", "queue", "template")
+
+    def __init__(self, connection: Connection, template: SendTemplate, queue: MessageQueue) -> None:
+        self.connection = connection
+        self.template = template
+        self.queue = queue
+        """As the user sees it, without a namespace."""
+
+
+class Sending:
+    """One send through all its attempts; waits for the answer to the first, if that was quick."""
+
+    __slots__ = (
+        "_bucket",
+        "_delivery",
+        "_opaque",
+        "budget_s",
+        "choice",
+        "deadline",
+        "failures",
+        "future",
+        "lane",
+        "outgoing",
+        "pause_s",
+        "retries",
+    )
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        outgoing: Outgoing,
+        choice: QueueChoice | None,
+        budget_s: float,
+        deadline: float,
+    ) -> None:
+        self._delivery = delivery
+        self.outgoing = outgoing
+        self.choice = choice
+        self.budget_s = budget_s
+        self.deadline = deadline
+        self.failures: list[tuple[str, RocketqError]] = []
+        self.retries = 0
+        self.pause_s = _FIRST_PAUSE_S
+
+    def wait(
+        self, future: asyncio.Future[SendResult], lane: Lane, opaque: int, bucket: Bucket
+    ) -> None:
+        """A frame goes out; its answer is for the future."""
+        self.future = future
+        self.lane = lane
+        self._opaque = opaque
+        self._bucket = bucket
+        bucket[opaque] = self
+
+    def leave(self) -> None:
+        self._bucket.pop(self._opaque, None)
+
+    def complete(self, response: Command) -> None:
+        self._delivery.answered(self, response)
+
+    def fail(self, error: Exception) -> None:
+        assert isinstance(error, RocketqError), error
+        self._delivery.failed(self, error)
+
+    def expire(self) -> None:
+        connection = self.lane.connection
+        connection.forget(self._opaque)
+        self.fail(RequestTimeout(f"no answer from {connection.peer_address} in time"))
 
 
 class Delivery:
@@ -51,105 +138,196 @@ class Delivery:
         self._loop = asyncio.get_running_loop()
         self._faults = LatencyFaults(clock=instance.clock) if config.avoid_slow_brokers else None
         self._rotation = QueueRotation(faults=self._faults)
-        self.hooks = list(config.send_hooks)
+        self._hooks = list(config.send_hooks)
         self._filters = tuple(config.send_filters)
-        self._tasks: set[asyncio.Task[SendResult]] = set()
+        self._is_watched = bool(self._hooks or self._filters or self._faults)
+        self.pending: set[asyncio.Future[SendResult]] = set()
+        """Sends that have not come to their end."""
+        self._lanes: dict[tuple[MessageQueue, int], Lane] = {}
+        instance.routes.on_change(lambda topic: self._lanes.clear())
 
-    # ---------------------------------------------------------------- sending
+    def add_hook(self, hook: SendHook) -> None:
+        """Show another hook every send from now on."""
+        self._hooks.append(hook)
+        self._is_watched = True
+
+    # --------------------------------------------------------- the common case
 
     def start(
         self, outgoing: Outgoing, choice: QueueChoice | None, timeout_s: float | None
     ) -> asyncio.Future[SendResult]:
         """Send; the future gets the result, or the error that ended all attempts."""
-        task = self._loop.create_task(self.send(outgoing, choice, timeout_s))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        budget_s = self._config.send_timeout_s if timeout_s is None else timeout_s
+        sending = Sending(self, outgoing, choice, budget_s, self._loop.time() + budget_s)
+        if not self._is_watched:
+            info = self._instance.routes.known_publish_info(outgoing.topic)
+            if info is not None and info.queues and not info.borrowed:
+                lane = self._lane(self._choose(sending, info), outgoing.code)
+                if lane is not None:
+                    return self._start_in(lane, sending)
+        task = self._loop.create_task(self._attempts(sending))
+        self.pending.add(task)
+        task.add_done_callback(self.pending.discard)
         return task
 
-    async def send(
-        self, outgoing: Outgoing, choice: QueueChoice | None, timeout_s: float | None
-    ) -> SendResult:
-        """Send, and wait for the answer."""
-        budget_s = self._config.send_timeout_s if timeout_s is None else timeout_s
-        return await self._attempts(outgoing, choice, budget_s)
+    def _start_in(self, lane: Lane, sending: Sending) -> asyncio.Future[SendResult]:
+        """One frame written, one future to complete."""
+        outgoing = sending.outgoing
+        body = outgoing.body
+        opaque = next_opaque()
+        head = lane.template.head(
+            opaque,
+            outgoing.sys_flag,
+            outgoing.born_ms,
+            outgoing.flag,
+            outgoing.properties,
+            len(body),
+        )
+        connection = lane.connection
+        future: asyncio.Future[SendResult] = self._loop.create_future()
+        sending.wait(future, lane, opaque, connection.deadlines.bucket(self._limit_s(sending)))
+        try:
+            connection.start_frame(opaque, head, body, sending)
+        except BaseException:
+            sending.leave()
+            raise
+        self.pending.add(future)
+        return future
 
-    async def send_oneway(self, outgoing: Outgoing, choice: QueueChoice | None) -> None:
-        """Hand a message to the connection, and hope."""
-        info = await self._publish_info(outgoing.topic, self._config.send_timeout_s)
-        queue = self._choose(info, choice, None)
-        address = self.address_of(queue.broker_name)
-        request = self._request(outgoing, queue)
-        context = self._begin(outgoing, queue, address)
-        await self._instance.remoting.call_oneway(address, request)
-        if context is not None:
-            run_after(self.hooks, context)
+    def _lane(self, queue: MessageQueue, code: int) -> Lane | None:
+        """The open way to a queue; None where one has to wait for it."""
+        lane = self._lanes.get((queue, code))
+        if lane is None or lane.connection.is_closing:
+            address = self._instance.routes.master(queue.broker_name)
+            if address is None:
+                return None
+            if self._config.vip_channel:
+                address = vip_address(address)
+            connection = self._instance.remoting.connection_to(address)
+            if connection is None or connection.has_hooks:
+                return None
+            template = SendTemplate(
+                code,
+                self._group,
+                queue.topic,
+                self._config.template_topic,
+                self._config.template_queues,
+                queue.queue_id,
+                queue.broker_name,
+            )
+            lane = Lane(connection, template, self._as_user_sees(queue))
+            self._lanes[queue, code] = lane
+        return None if lane.connection.is_write_paused else lane
 
-    async def _attempts(
-        self, outgoing: Outgoing, choice: QueueChoice | None, budget_s: float
-    ) -> SendResult:
-        config = self._config
-        began = self._loop.time()
-        deadline = began + budget_s
-        failures: list[tuple[str, BaseException]] = []
-        counted = 0
-        pause_s = _FIRST_PAUSE_S
+    def answered(self, sending: Sending, response: Command) -> None:
+        """The broker has answered a send of the common kind."""
+        future = sending.future
+        if future.done():  # nobody waits any more
+            self.pending.discard(future)
+            return
+        lane = sending.lane
+        try:
+            result = send_result(
+                sending.outgoing, lane.queue, response, lane.connection.peer_address
+            )
+            if self._config.retry_when_not_stored and not result.is_ok:
+                raise NotStored(result)
+        except RocketqError as error:
+            self.failed(sending, error)
+            return
+        self.pending.discard(future)
+        future.set_result(result)
+
+    def failed(self, sending: Sending, error: RocketqError) -> None:
+        """A send of the common kind came to nothing: go on in a task, or give up."""
+        future = sending.future
+        if future.done() or not error.retriable:
+            self.pending.discard(future)
+            if not future.done():
+                future.set_exception(error)
+            return
+        sending.failures.append((sending.lane.queue.broker_name, error))
+        task = self._loop.create_task(self._attempts(sending))
+        task.add_done_callback(lambda done: self._retried(future, done))
+        future.add_done_callback(lambda done: task.cancel() if done.cancelled() else None)
+
+    def _retried(self, future: asyncio.Future[SendResult], done: asyncio.Task[SendResult]) -> None:
+        self.pending.discard(future)
+        if future.done():
+            return
+        if done.cancelled():
+            future.cancel()
+        elif (error := done.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(done.result())
+
+    # ----------------------------------------------------------- step by step
+
+    async def _attempts(self, sending: Sending) -> SendResult:
+        """Try until it is done, refused, or there is no time or attempt left."""
+        outgoing = sending.outgoing
         while True:
-            left_s = deadline - self._loop.time()
+            if sending.failures and not await self._may_retry(sending):
+                return self._given_up(sending)
+            left_s = sending.deadline - self._loop.time()
             if left_s <= 0:
-                break
+                return self._given_up(sending)
             info = await self._publish_info(outgoing.topic, left_s)
-            last_broker = failures[-1][0] if failures else None
-            queue = self._choose(info, choice, last_broker)
-            if choice is not None:
-                # The order of its messages hangs on the queue: a retry stays there.
-                choice = _always(queue)
+            queue = self._choose(sending, info)
             try:
-                result = await self._attempt(outgoing, queue, deadline, counted)
+                result = await self._attempt(sending, queue)
+                if self._config.retry_when_not_stored and not result.is_ok:
+                    raise NotStored(result)
             except RocketqError as error:
                 if not error.retriable:
                     raise
-                failures.append((queue.broker_name, error))
                 logger.debug("send to %s failed: %s", queue, error)
-            else:
-                if info.borrowed:
-                    # This message has created the topic: its own route can be had now.
-                    self._refresh_soon(outgoing.topic)
-                if result.is_ok or not config.retry_when_not_stored or counted >= config.retries:
-                    return result
-                failures.append((queue.broker_name, SendFailed(outgoing.topic, [], 0.0)))
-            if config.retries == 0:
-                break
-            if isinstance(failures[-1][1], ConnectFailed | BrokerUnknown):
-                # Nothing was sent. Other brokers are tried at once; when there is none, this
-                # one may come back while there is time.
-                self._refresh_soon(outgoing.topic)
-                if not _has_other(info, queue.broker_name):
-                    await asyncio.sleep(min(pause_s, max(deadline - self._loop.time(), 0)))
-                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-                    continue
-            counted += 1
-            if counted > config.retries:
-                break
-        if not failures:
-            raise SendTimeout(outgoing.message.topic, budget_s)
-        raise SendFailed(outgoing.message.topic, failures, self._loop.time() - began) from failures[
-            -1
-        ][1]
+                sending.failures.append((queue.broker_name, error))
+                continue
+            if info.borrowed:
+                # This message has created the topic: its own route can be had now.
+                self._instance.refresh_route_soon(outgoing.topic)
+            return result
 
-    async def _attempt(
-        self, outgoing: Outgoing, queue: MessageQueue, deadline: float, attempt: int
-    ) -> SendResult:
+    async def _may_retry(self, sending: Sending) -> bool:
+        """Whether another attempt is allowed after the last failure; waits if it should."""
+        if self._config.retries == 0:
+            return False
+        broker_name, error = sending.failures[-1]
+        if isinstance(error, ConnectFailed | BrokerUnknown):
+            # Nothing was sent. Other brokers are tried at once; when there is none, this one
+            # may come back while there is time.
+            topic = sending.outgoing.topic
+            self._instance.refresh_route_soon(topic)
+            info = self._instance.routes.known_publish_info(topic)
+            if info is None or all(queue.broker_name == broker_name for queue in info.queues):
+                left_s = sending.deadline - self._loop.time()
+                await asyncio.sleep(max(min(sending.pause_s, left_s), 0.0))
+                sending.pause_s = min(sending.pause_s * 2, _LONGEST_PAUSE_S)
+                return True
+        sending.retries += 1
+        return sending.retries <= self._config.retries
+
+    def _given_up(self, sending: Sending) -> SendResult:
+        topic = sending.outgoing.message.topic
+        if not sending.failures:
+            raise SendTimeout(topic, sending.budget_s)
+        _, error = sending.failures[-1]
+        if isinstance(error, NotStored):
+            return error.result
+        elapsed_s = self._loop.time() - sending.deadline + sending.budget_s
+        raise SendFailed(topic, sending.failures, elapsed_s) from error
+
+    async def _attempt(self, sending: Sending, queue: MessageQueue) -> SendResult:
+        outgoing = sending.outgoing
         address = self.address_of(queue.broker_name)
         began = self._loop.time()
-        timeout_s = deadline - began
-        limit_s = self._config.attempt_timeout_s
-        if limit_s is not None and attempt < self._config.retries:
-            timeout_s = min(timeout_s, limit_s)
         context = self._begin(outgoing, queue, address)
         try:
             request = self._request(outgoing, queue)
-            reply = await self._instance.remoting.call(address, request, timeout_s)
-            result = self._result(outgoing, queue, reply, address)
+            reply = await self._instance.remoting.call(address, request, self._limit_s(sending))
+            result = send_result(outgoing, self._as_user_sees(queue), reply, address)
         except RocketqError as error:
             if self._faults is not None:
                 unreachable = isinstance(error, ConnectFailed | ConnectionLost | RequestTimeout)
@@ -162,6 +340,29 @@ class Delivery:
         if context is not None:
             self._end(context, began, result=result)
         return result
+
+    async def send_oneway(self, outgoing: Outgoing, choice: QueueChoice | None) -> None:
+        """Hand a message to the connection, and hope."""
+        budget_s = self._config.send_timeout_s
+        sending = Sending(self, outgoing, choice, budget_s, self._loop.time() + budget_s)
+        info = await self._publish_info(outgoing.topic, budget_s)
+        queue = self._choose(sending, info)
+        address = self.address_of(queue.broker_name)
+        request = self._request(outgoing, queue)
+        context = self._begin(outgoing, queue, address)
+        await self._instance.remoting.call_oneway(address, request)
+        if info.borrowed:
+            self._instance.refresh_route_soon(outgoing.topic)
+        if context is not None:
+            run_after(self._hooks, context)
+
+    def _limit_s(self, sending: Sending) -> float:
+        """How long this attempt may take."""
+        limit_s = self._config.attempt_timeout_s
+        if limit_s is None:
+            return sending.deadline - self._loop.time() if sending.failures else sending.budget_s
+        left_s = sending.deadline - self._loop.time()
+        return min(left_s, limit_s) if sending.retries < self._config.retries else left_s
 
     # ---------------------------------------------------------------- queues
 
@@ -177,14 +378,19 @@ class Delivery:
                     template_queues=self._config.template_queues,
                 )
         except TimeoutError:
-            raise SendTimeout(topic, self._config.send_timeout_s) from None
+            raise SendTimeout(topic, left_s) from None
 
-    def _choose(
-        self, info: PublishInfo, choice: QueueChoice | None, last_broker: str | None
-    ) -> MessageQueue:
+    def _choose(self, sending: Sending, info: PublishInfo) -> MessageQueue:
+        choice = sending.choice
         if choice is not None:
-            return choice(info)
-        return self._rotation.next_queue(info.topic, info.queues, avoid_broker=last_broker)
+            queue = choice(info)
+            # The order of its messages hangs on the queue: a retry stays there.
+            sending.choice = lambda info: queue
+            return queue
+        failures = sending.failures
+        return self._rotation.next_queue(
+            info.topic, info.queues, avoid_broker=failures[-1][0] if failures else None
+        )
 
     def address_of(self, broker_name: str) -> str:
         """Where to send for a broker name."""
@@ -193,10 +399,8 @@ class Delivery:
             raise BrokerUnknown(broker_name)
         return vip_address(address) if self._config.vip_channel else address
 
-    def _refresh_soon(self, topic: str) -> None:
-        self._instance.refresh_route_soon(topic)
-
-    # ---------------------------------------------------------------- frames
+    def _as_user_sees(self, queue: MessageQueue) -> MessageQueue:
+        return queue._replace(topic=unwrap_namespace(self._config.namespace, queue.topic))
 
     def _request(self, outgoing: Outgoing, queue: MessageQueue) -> Command:
         header = SendMessageV2(
@@ -216,38 +420,15 @@ class Delivery:
         )
         return Command.request(header, outgoing.body, code=outgoing.code)
 
-    def _result(
-        self, outgoing: Outgoing, queue: MessageQueue, reply: Command, address: str
-    ) -> SendResult:
-        status = _STATUS.get(reply.code)
-        if status is None:
-            raise rejected(reply, address, outgoing.code)
-        header = reply.header(SendMessageResponse)
-        return SendResult(
-            status,
-            outgoing.msg_id,
-            header.msg_id,
-            MessageQueue(
-                unwrap_namespace(self._config.namespace, queue.topic),
-                queue.broker_name,
-                header.queue_id,
-            ),
-            header.queue_offset,
-            transaction_id=header.transaction_id or "",
-            region_id=header.region_id or "",
-            trace_on=header.trace_on != "false",
-            recall_handle=header.recall_handle or "",
-        )
-
     # ----------------------------------------------------------------- hooks
 
     def _begin(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendContext | None:
-        if not self.hooks and not self._filters:
+        if not self._hooks and not self._filters:
             return None
         context = SendContext(
             group=self._group,
             message=outgoing.message,
-            queue=queue,
+            queue=self._as_user_sees(queue),
             address=address,
             msg_id=outgoing.msg_id,
             body_size=len(outgoing.body),
@@ -257,7 +438,7 @@ class Delivery:
         )
         for check in self._filters:
             check(context)
-        run_before(self.hooks, context)
+        run_before(self._hooks, context)
         return context
 
     def _end(
@@ -271,23 +452,34 @@ class Delivery:
         context.result = result
         context.error = error
         context.elapsed_ms = (self._loop.time() - began) * 1000
-        run_after(self.hooks, context)
+        run_after(self._hooks, context)
 
-    async def finish(self, within_s: float) -> None:
-        """Wait until every send under way has come to its end."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=within_s)
+
+def send_result(
+    outgoing: Outgoing, queue: MessageQueue, reply: Command, address: str
+) -> SendResult:
+    """The broker's answer as a receipt; raises what it refused."""
+    status = _STATUS.get(reply.code)
+    if status is None:
+        raise rejected(reply, address, outgoing.code)
+    ext = reply.ext_fields
+    queue_id = int(ext["queueId"])
+    if queue_id != queue.queue_id:  # the broker chose
+        queue = queue._replace(queue_id=queue_id)
+    return SendResult(
+        status,
+        outgoing.msg_id,
+        ext["msgId"],
+        queue,
+        int(ext["queueOffset"]),
+        transaction_id=ext.get("transactionId", ""),
+        region_id=ext.get("MSG_REGION", ""),
+        trace_on=ext.get("TRACE_ON") != "false",
+        recall_handle=ext.get("recallHandle", ""),
+    )
 
 
 def vip_address(address: str) -> str:
     """The broker's second port, which serves no pulls."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
-
-
-def _always(queue: MessageQueue) -> QueueChoice:
-    return lambda info: queue
-
-
-def _has_other(info: PublishInfo, broker_name: str) -> bool:
-    return any(queue.broker_name != broker_name for queue in info.queues)

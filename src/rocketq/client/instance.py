@@ -143,6 +143,7 @@ class ClientInstance:
             RemotingClientConfig(),
             routes=self._server_routes(),
             hooks=signing_hooks(config),
+            on_connect=self._connected,
         )
         self.api = BrokerApi(
             self.remoting,

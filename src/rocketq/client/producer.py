@@ -66,7 +66,6 @@ class Producer:
         self._preparation: Preparation
         self._accumulator: Accumulator | None = None
         self._trace: Trace | None = None
-        self._pending: set[asyncio.Future[SendResult]] = set()
         self._closed = False
 
     @classmethod
@@ -107,7 +106,7 @@ class Producer:
             self._trace = await Trace.start(
                 instance, self._group, "PRODUCE", topic=self.config.trace_topic
             )
-            self._delivery.hooks.append(self._trace)
+            self._delivery.add_hook(self._trace)
 
     def _attach(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -154,7 +153,7 @@ class Producer:
     async def _finish_pending(self) -> None:
         if self._accumulator is not None:
             self._accumulator.flush()
-        pending = list(self._pending)
+        pending = list(self._delivery.pending)
         if pending:
             # Every send ends by itself within its time; nothing is called off.
             await asyncio.wait(pending)
@@ -201,7 +200,7 @@ class Producer:
         With `max_pending_sends` unanswered it raises `TooManyPending`: await some first.
         """
         self._started()
-        if len(self._pending) >= self.config.max_pending_sends:
+        if len(self._delivery.pending) >= self.config.max_pending_sends:
             raise TooManyPending(self.config.max_pending_sends)
         choice = self._choice(message, queue, selector, key)
         accumulator = self._accumulator
@@ -211,10 +210,8 @@ class Producer:
             and accumulator.has_room
             and can_batch(message)
         ):
-            return self._kept(accumulator.add(message))
-        return self._kept(
-            self._delivery.start(self._preparation.single(message), choice, timeout_s)
-        )
+            return accumulator.add(message)
+        return self._delivery.start(self._preparation.single(message), choice, timeout_s)
 
     async def send_oneway(
         self,
@@ -246,7 +243,7 @@ class Producer:
         parts = self._preparation.batches(list(messages))
         if choice is None and len(parts) > 1:
             logger.debug("a batch is split into %d requests", len(parts))
-        sends = [self._kept(self._delivery.start(part, choice, timeout_s)) for part in parts]
+        sends = [self._delivery.start(part, choice, timeout_s) for part in parts]
         if sends:
             await asyncio.wait(sends)
         results: list[SendResult] = []
@@ -281,7 +278,7 @@ class Producer:
         try:
             # The reply comes over the connection on which the broker knows this client.
             await self._introduce(outgoing.topic)
-            await self._kept(self._delivery.start(outgoing, choice, budget_s))
+            await self._delivery.start(outgoing, choice, budget_s)
             async with asyncio.timeout(max(began + budget_s - loop.time(), 0)):
                 return await reply
         except TimeoutError:
@@ -328,12 +325,6 @@ class Producer:
         if self._instance is None:
             raise ClientNotStarted(str(self))
         return self._instance
-
-    def _kept(self, future: asyncio.Future[SendResult]) -> asyncio.Future[SendResult]:
-        """Remember a send until it is answered."""
-        self._pending.add(future)
-        future.add_done_callback(self._pending.discard)
-        return future
 
     def _choice(
         self,

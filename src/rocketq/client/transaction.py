@@ -191,7 +191,7 @@ class TransactionProducer(Producer):
         message.unique_key = outgoing.msg_id
         # Before the broker can ask about a message it has to know whom to ask.
         await self._introduce(outgoing.topic)
-        sent = await self._kept(self._delivery.start(outgoing, None, timeout_s))
+        sent = await self._delivery.start(outgoing, None, timeout_s)
         if sent.status is not SendStatus.SEND_OK:
             logger.warning("half message %s is not safe: %s", sent.msg_id, sent.status.name)
         return HalfMessage(message, outgoing.topic, sent)
