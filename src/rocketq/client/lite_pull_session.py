@@ -118,6 +118,7 @@ class LitePullSession:
         self._room.set()
         self._resumed = asyncio.Event()
         self._is_registered = False
+        self._is_assigned = False  # by hand: nothing is shared, nothing given away
         self._retry: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------------ life
@@ -264,6 +265,7 @@ class LitePullSession:
 
     async def assign(self, queues: Sequence[MessageQueue]) -> None:
         """Hold exactly these queues, of whatever topics."""
+        self._is_assigned = True
         wanted = set(queues)
         complete = True
         for topic in {queue.topic for queue in (*self._held, *wanted)}:
@@ -308,6 +310,8 @@ class LitePullSession:
         return held == set(mine)
 
     async def release_other_topics(self, topics: Sequence[str]) -> bool:
+        if self._is_assigned:
+            return True
         async with self._changing:
             for queue, held in list(self._held.items()):
                 if queue.topic not in topics:

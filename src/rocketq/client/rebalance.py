@@ -155,7 +155,7 @@ class Rebalance:
         if members is None:
             return False
         try:
-            mine = self._strategy.allocate(self._instance.client_id, queues, sorted(members))
+            mine = self._strategy.allocate(self._instance.client_id, queues, members)
         except Exception:
             logger.exception(
                 "strategy %s failed, the queues of %s stay as they are", self._strategy.name, topic
@@ -184,7 +184,8 @@ class Rebalance:
             )
             self._instance.heartbeat_soon()
             return None
-        return members
+        # A client that has reconnected is listed twice until the broker misses the old connection.
+        return sorted(set(members))
 
 
 def _is_expected(error: RocketqError, topic: str) -> bool:

@@ -1,0 +1,105 @@
+"""What the tests of consumers share: somewhere to put what arrives, and ways to wait for it."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, TypedDict, TypeVar
+
+from rocketq.client.producer import Producer
+from rocketq.message.message import Message, MessageExt
+
+PATIENCE_S = 30.0
+
+T = TypeVar("T")
+
+
+class RebalanceTimers(TypedDict):
+    rebalance_interval_ms: int
+    rebalance_min_interval_ms: int
+
+
+class Timers(RebalanceTimers):
+    pull_error_delay_ms: int
+
+
+# Timers of consumers, shortened so that tests need not wait for them.
+QUICK_REBALANCE = RebalanceTimers(rebalance_interval_ms=500, rebalance_min_interval_ms=20)
+QUICK = Timers(**QUICK_REBALANCE, pull_error_delay_ms=50)
+
+
+class Broker(Protocol):
+    """What tests need of the broker they run against (fixture `broker`)."""
+
+    @property
+    def namesrv(self) -> str: ...
+
+    async def new_topic(self, queues: int = 4) -> str: ...
+
+    def new_group(self) -> str: ...
+
+
+async def eventually(condition: Callable[[], bool], what: str = "") -> None:
+    """Wait until something is true; fail when it takes too long."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain for {what or condition}") from None
+
+
+async def patiently(ask: Callable[[], Awaitable[T]], *errors: type[Exception]) -> T:
+    """Ask again while it fails with one of these errors."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                return await ask()
+            except errors:
+                await asyncio.sleep(0.02)
+
+
+class Received:
+    """Messages in the order in which a listener got them; usable from threads too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.messages: list[MessageExt] = []
+
+    def __call__(self, message: MessageExt) -> None:
+        with self._lock:
+            self.messages.append(message)
+
+    def all(self, messages: Iterable[MessageExt]) -> None:
+        with self._lock:
+            self.messages.extend(messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.messages]
+
+    def times(self, body: bytes) -> int:
+        return Counter(self.bodies)[body]
+
+    async def wait_for(self, bodies: Iterable[bytes]) -> None:
+        """Wait until each of these has come at least once."""
+        wanted = set(bodies)
+        await eventually(
+            lambda: wanted <= set(self.bodies),
+            f"{len(wanted)} messages, {len(set(self.bodies))} came",
+        )
+
+    async def wait_for_count(self, count: int) -> None:
+        await eventually(lambda: len(self) >= count, f"{count} messages, {len(self)} came")
+
+
+def bodies(count: int, prefix: str = "message") -> list[bytes]:
+    return [f"{prefix} {number}".encode() for number in range(count)]
+
+
+async def send_all(producer: Producer, topic: str, payloads: Iterable[bytes]) -> None:
+    for payload in payloads:
+        await producer.send(Message(topic, payload))
