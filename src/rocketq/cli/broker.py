@@ -12,7 +12,13 @@ from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
 from rocketq.cli import options
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
-from rocketq.cli.serving import check_ports_free, reachable_host, serve, started
+from rocketq.cli.serving import (
+    check_ports_free,
+    reachable_host,
+    serve,
+    started,
+    wait_for_either,
+)
 from rocketq.cli.settings import parse_assignments, print_options, read_file
 from rocketq.common.config import ConfigError
 from rocketq.store import StoreConfig
@@ -103,6 +109,6 @@ def run_broker(
         broker = Broker(config, store_config, config_path=config_file)
         async with started(broker):
             announce(broker)
-            await stop.wait()
+            await wait_for_either(stop, broker)
 
     serve(program)

@@ -10,7 +10,7 @@ import typer
 
 from rocketq.cli import options
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
-from rocketq.cli.serving import check_ports_free, serve, started
+from rocketq.cli.serving import check_ports_free, serve, started, wait_for_either
 from rocketq.cli.settings import parse_assignments, print_options, read_file
 from rocketq.common.config import ConfigError, load
 from rocketq.namesrv import NameServer, NamesrvConfig
@@ -76,6 +76,6 @@ def run_name_server(config: NamesrvConfig, *, announce: Callable[[NameServer], N
         server = NameServer(config)
         async with started(server):
             announce(server)
-            await stop.wait()
+            await wait_for_either(stop, server)
 
     serve(program)

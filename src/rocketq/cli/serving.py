@@ -24,6 +24,8 @@ class Service(Protocol):
 
     async def stop(self) -> None: ...
 
+    async def stopped(self) -> None: ...
+
 
 @asynccontextmanager
 async def started(service: Service) -> AsyncIterator[None]:
@@ -33,6 +35,19 @@ async def started(service: Service) -> AsyncIterator[None]:
         yield
     finally:
         await service.stop()
+
+
+async def wait_for_either(stop: asyncio.Event, *services: Service) -> None:
+    """Wait until somebody asks to stop, or a service ends by itself; raises why it did."""
+    ends = [asyncio.ensure_future(each.stopped()) for each in services]
+    asked = asyncio.ensure_future(stop.wait())
+    try:
+        done, _ = await asyncio.wait((asked, *ends), return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in (asked, *ends):
+            each.cancel()
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -70,10 +85,21 @@ def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
 
     try:
         run(main)
-    except (CannotStart, RocketqError) as error:
+    except (CannotStart, RocketqError, OSError) as error:
         fail(error)
-    except OSError as error:
-        fail(error.strerror or error)
+    except BaseExceptionGroup as group:
+        # Services run in task groups; the first thing that went wrong is what to say.
+        known, unforeseen = group.split((CannotStart, RocketqError, OSError))
+        if known is None or unforeseen is not None:
+            raise
+        fail(_first(known))
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def check_ports_free(host: str, ports: Iterable[int]) -> None:

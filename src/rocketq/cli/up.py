@@ -12,7 +12,13 @@ from rocketq.broker.config import local_address
 from rocketq.cli import options
 from rocketq.cli.broker import broker_ports
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
-from rocketq.cli.serving import check_ports_free, reachable_host, serve, started
+from rocketq.cli.serving import (
+    check_ports_free,
+    reachable_host,
+    serve,
+    started,
+    wait_for_either,
+)
 from rocketq.cli.settings import parse_assignments
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError
@@ -20,6 +26,8 @@ from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 
 app = options.application()
+
+_REGISTRATION_TIMEOUT_S: Final = 30.0
 
 # Keys that name a port or a place twice over when two servers share one command line.
 _OWN_OPTIONS: Final = {
@@ -97,12 +105,21 @@ def up(
                 store_config,
             )
             async with started(broker):
-                await name_server.broker_known(broker_config.broker_name)
+                await _registered(name_server, broker_config.broker_name)
                 print(
                     f"ready namesrv={name_server.address} "
                     f"broker={broker.address} pid={os.getpid()}",
                     flush=True,
                 )
-                await stop.wait()
+                await wait_for_either(stop, name_server, broker)
 
     serve(program)
+
+
+async def _registered(name_server: NameServer, broker_name: str) -> None:
+    """Clients that find the NameServer must find the broker too."""
+    try:
+        async with asyncio.timeout(_REGISTRATION_TIMEOUT_S):
+            await name_server.broker_known(broker_name)
+    except TimeoutError:
+        raise CannotStart("the broker could not register at its NameServer") from None

@@ -121,8 +121,10 @@ class RouteRegistry:
         *,
         clock: Clock,
         on_minimum_id_change: Callable[[MinimumIdChange], None] = lambda change: None,
+        on_new_broker: Callable[[str], None] = lambda broker_name: None,
     ) -> None:
         self._clock = clock
+        self._on_new_broker = on_new_broker
         self._on_minimum_id_change = on_minimum_id_change
         self._topics: dict[str, TopicQueues] = {}
         self._brokers: dict[str, BrokerData] = {}
@@ -215,6 +217,7 @@ class RouteRegistry:
                 "broker %s id %d of cluster %s registered at %s with %d topics",
                 new.broker_name, new.broker_id, new.cluster, new.address, len(new.topics),
             )  # fmt: skip
+            self._on_new_broker(new.broker_name)
 
         if new.broker_id < minimum_before:
             self._on_minimum_id_change(

@@ -37,7 +37,12 @@ class NameServer:
     def __init__(self, config: NamesrvConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._config = LiveConfig(config)
         self._clock = clock
-        self._registry = RouteRegistry(clock=clock, on_minimum_id_change=self._tell_group)
+        self._registry = RouteRegistry(
+            clock=clock,
+            on_minimum_id_change=self._tell_group,
+            on_new_broker=self._broker_arrived,
+        )
+        self._awaited_brokers: dict[str, asyncio.Event] = {}
         self._kv_config = KvConfig(Path(config.kv_config_path))
         self._server = RemotingServer(
             self._routes(),
@@ -91,6 +96,21 @@ class NameServer:
         self._stop.set()
         if self._serving is not None:
             await self._serving
+
+    async def stopped(self) -> None:
+        """Wait for the end; raises what ended it, if nobody asked for it."""
+        assert self._serving is not None, "not started"
+        await asyncio.shield(self._serving)
+
+    async def broker_known(self, broker_name: str) -> None:
+        """Wait until a broker of that name has registered."""
+        if broker_name not in self._registry.brokers:
+            await self._awaited_brokers.setdefault(broker_name, asyncio.Event()).wait()
+
+    def _broker_arrived(self, broker_name: str) -> None:
+        awaited = self._awaited_brokers.pop(broker_name, None)
+        if awaited is not None:
+            awaited.set()
 
     async def _serve(self, started: asyncio.Event) -> None:
         """Downwards is the order of starting, upwards that of stopping."""

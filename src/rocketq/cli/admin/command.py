@@ -1,0 +1,149 @@
+"""How a sub-command of `rocketq admin` is declared.
+
+    @command("topicClusterList")
+    async def topic_cluster_list(api: BrokerApi, topic: Topic) -> Report:
+        \"""Get cluster info for topic.\"""
+        clusters = await topics.clusters_of(api, topic)
+        return Report(clusters, clusters)
+
+The function is handed the RPC layer and its own options. What every sub-command has (`-n`,
+`--json`, `-h`), the connection, the printing and the failing are added here, once.
+"""
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperGroup
+
+from rocketq.admin import AdminError, connected
+from rocketq.cli import options
+from rocketq.cli.failures import fail
+from rocketq.cli.serving import run
+from rocketq.client.api import BrokerApi
+from rocketq.common import json
+from rocketq.common.errors import RocketqError
+
+F = TypeVar("F", bound=Callable[..., Awaitable["Report"]])
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a sub-command found: plain data for `--json`, lines of text for people."""
+
+    data: Any
+    lines: Iterable[str]
+
+
+class UsageError(AdminError):
+    """Options that do not go together; the usage is shown with it."""
+
+
+class AnyCaseGroup(TyperGroup):
+    """Finds its commands however their names are written, as mqadmin does."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        if found is None:
+            by_lower = {name.lower(): command for name, command in self.commands.items()}
+            found = by_lower.get(cmd_name.lower())
+        return found
+
+
+app = typer.Typer(
+    cls=AnyCaseGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Everything mqadmin does, with its names and options; `--json` prints data.",
+)
+
+
+def command(name: str) -> Callable[[F], F]:
+    """Declare a sub-command under RocketMQ's name."""
+
+    def declare(function: F) -> F:
+        app.command(name)(_callable(name, function))
+        return function
+
+    return declare
+
+
+def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable[..., None]:
+    """The function as typer wants it: blocking, with the shared options in its signature."""
+
+    @functools.wraps(function)
+    def call(
+        *, name_servers: str | None, as_json: bool, context: typer.Context, **own: Any
+    ) -> None:
+        async def work() -> None:
+            async with connected(name_servers) as api:
+                show(await function(api, **own), as_json=as_json)
+
+        try:
+            run(work)
+        except UsageError as error:
+            typer.echo(error, err=True)
+            typer.echo(context.get_usage(), err=True)
+            raise SystemExit(1) from None
+        except RocketqError as error:
+            fail(f"{name} failed: {error}")
+
+    signature = inspect.signature(function)
+    first, *own_parameters = signature.parameters.values()
+    assert first.annotation is BrokerApi, function
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter("name_servers", keyword, default=None, annotation=options.NameServers),
+        inspect.Parameter("as_json", keyword, default=False, annotation=options.Json),
+        inspect.Parameter("context", keyword, annotation=typer.Context),
+    ]
+    parameters = [*(each.replace(kind=keyword) for each in own_parameters), *shared]
+    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=parameters, return_annotation=None
+    )
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print(json.standard_dumps(report.data).decode())
+    else:
+        for line in report.lines:
+            print(line)
+
+
+# --- options that many sub-commands have -------------------------------------------------
+
+Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")]
+Group = Annotated[
+    str, typer.Option("-g", "--groupName", "--group", metavar="GROUP", help="The consumer group.")
+]
+BrokerAddress = Annotated[
+    str | None,
+    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="One broker, by its address."),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="All masters of a cluster."),
+]
+RouteCluster = Annotated[
+    str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", hidden=True)
+]
+
+
+def either(broker: str | None, cluster: str | None) -> None:
+    """Refuse a request that names neither a broker nor a cluster."""
+    if not broker and not cluster:
+        raise UsageError("Missing required option: one of -b (a broker) and -c (a cluster)")
+
+
+def flag(text: str | None, default: bool = False) -> bool:
+    """RocketMQ's switches take a word: only `true` is true."""
+    return default if text is None else text.strip().lower() == "true"
