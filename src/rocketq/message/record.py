@@ -119,9 +119,6 @@ _BAD_SIZE = cython.declare(cython.int, 6)
 class RecordCheck:
     """The outcome of `check_record`: a `RecordStatus`, and the size the record claims."""
 
-    status = cython.declare(cython.int, visibility="readonly")
-    size = cython.declare(cython.int, visibility="readonly")
-
     def __init__(self, status: cython.int, size: cython.int) -> None:
         self.status = status
         self.size = size
@@ -142,22 +139,12 @@ class RecordCheck:
 @cython.freelist(16)
 @cython.cclass
 class RecordFields:
-    """What the store wants to know of a record to index it; read at once, copied out."""
+    """What the store wants to know of a record to index it; read at once, copied out.
 
-    size = cython.declare(cython.int, visibility="readonly")
-    queue_id = cython.declare(cython.int, visibility="readonly")
-    flag = cython.declare(cython.int, visibility="readonly")
-    queue_offset = cython.declare(cython.longlong, visibility="readonly")
-    physical_offset = cython.declare(cython.longlong, visibility="readonly")
-    sys_flag = cython.declare(cython.int, visibility="readonly")
-    born_timestamp = cython.declare(cython.longlong, visibility="readonly")
-    store_timestamp = cython.declare(cython.longlong, visibility="readonly")
-    reconsume_times = cython.declare(cython.int, visibility="readonly")
-    prepared_transaction_offset = cython.declare(cython.longlong, visibility="readonly")
-    body_at = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    body_size = cython.declare(cython.int, visibility="readonly")
-    topic = cython.declare(bytes, visibility="readonly")
-    properties = cython.declare(bytes, visibility="readonly")
+    Attributes are declared in record.pxd: size, queue_id, flag, queue_offset, physical_offset,
+    sys_flag, born_timestamp, store_timestamp, reconsume_times, prepared_transaction_offset,
+    body_at, body_size, topic and properties.
+    """
 
 
 # --- Sizes
@@ -405,6 +392,7 @@ def write_blank(out, at: cython.Py_ssize_t, remaining: cython.Py_ssize_t) -> Non
 # --- Checking
 
 
+@cython.ccall
 def check_record(
     buffer,
     at: cython.Py_ssize_t = 0,
@@ -475,6 +463,7 @@ def _check(
 # --- Reading
 
 
+@cython.ccall
 def read_record(buffer, at: cython.Py_ssize_t = 0) -> RecordFields:
     """The fields of the record that starts here; `InvalidRecord` if none does.
 

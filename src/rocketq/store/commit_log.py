@@ -21,6 +21,7 @@ from rocketq.store.allocation import FileAllocation
 from rocketq.store.append import LogTail
 from rocketq.store.config import StoreConfig
 from rocketq.store.disk import PAGE_SIZE, Disk
+from rocketq.store.record_marks import RecordMarks
 from rocketq.store.results import PutStatus
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments, file_name
@@ -47,6 +48,7 @@ class CommitLog:
     ) -> None:
         """`on_failure` is told of every error; it decides whether the store goes on."""
         self.tail = LogTail()
+        self.marks = RecordMarks()
         self.flushed = 0
         """Everything before it is on the disk."""
         self.busy_until = 0.0
@@ -152,6 +154,7 @@ class CommitLog:
 
     def _make_room(self, size: int) -> None:
         tail = self.tail
+        self.marks.note(tail.end)
         if size + BLANK_SIZE > self._file_size:
             raise OSError(f"a record of {size} bytes does not fit into {self._file_size}")
         if tail.view is None or tail.end + size + BLANK_SIZE > tail.segment_end:

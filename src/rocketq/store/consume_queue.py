@@ -58,6 +58,8 @@ class QueueSurroundings(Protocol):
 
     def queue_failed(self, queue: "ConsumeQueue", error: OSError) -> None: ...
 
+    def queue_has_gap(self, queue: "ConsumeQueue") -> None: ...
+
     def segment_mapped(self, segment: Segment) -> None: ...
 
 
@@ -314,42 +316,47 @@ class ConsumeQueue:
         self.min_offset = offset
 
     def put_at(self, offset: int, position: int, size: int, tags_code: int) -> bool:
-        """Add or correct the entry of a message found in the log.
+        """Add or correct an entry that is not simply the next one.
 
         Used where the log is read again: entries that are right already stay as they are.
-        A number beyond the end leaves fillers behind, to be filled in if their messages are
-        found.
+        A number beyond the end leaves fillers behind for messages that may be found later.
         """
         if offset < self.end_offset:
-            if offset < self.first_offset:
-                return True
-            if self._entry(offset) != (position, size, tags_code):
-                segment = self._segments.find(offset * ENTRY_SIZE)
-                assert segment is not None
-                segment.write(_ENTRY.pack(position, size, tags_code), offset * ENTRY_SIZE)
-                self._surroundings.queue_dirtied(self)
-                if offset == self.end_offset - 1:
-                    self.tail.end_position = position + size
-            return True
+            return self._correct(offset, position, size, tags_code)
         if offset > self.end_offset:
             self.has_gap = True
+            self._surroundings.queue_has_gap(self)
             if self.end_offset == 0 and len(self._segments) == 0:
                 self.begin_at(offset)
-            else:
-                logger.warning(
-                    "%s queue %d: entries %d to %d are missing",
-                    self.topic,
-                    self.queue_id,
-                    self.end_offset,
-                    offset - 1,
-                )
-                while self.end_offset < offset:
-                    if not self.tail.put(0, FILLER_SIZE, 0):
-                        return False
-        if not self.tail.put(position, size, tags_code):
-            return False
-        self.tail.next_offset = max(self.tail.next_offset, offset + 1)
+            while self.end_offset < offset:
+                if not self.tail.put(0, FILLER_SIZE, 0):
+                    return False
+        return self.tail.put_at(offset, position, size, tags_code)
+
+    def _correct(self, offset: int, position: int, size: int, tags_code: int) -> bool:
+        if offset < self.first_offset:
+            return True
+        if self._entry(offset) != (position, size, tags_code):
+            segment = self._segments.find(offset * ENTRY_SIZE)
+            assert segment is not None, offset
+            try:
+                segment.write(_ENTRY.pack(position, size, tags_code), offset * ENTRY_SIZE)
+            except OSError as error:
+                self._surroundings.queue_failed(self, error)
+                return False
+            self._surroundings.queue_dirtied(self)
+            if offset == self.end_offset - 1:
+                self.tail.end_position = position + size
+        self._attach_for_reading()
         return True
+
+    def _attach_for_reading(self) -> None:
+        """Let the tail see the entries it is asked to compare."""
+        segment = self._segments.last
+        if self.tail.limit == 0 and segment is not None:
+            self.tail.attach(segment.mapping, segment.start, self.tail.end)
+            self._surroundings.segment_mapped(segment)
+            segment.holder = self.tail
 
     def note_dirty(self) -> None:
         self._surroundings.queue_dirtied(self)

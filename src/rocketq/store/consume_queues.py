@@ -27,6 +27,8 @@ class ConsumeQueues:
         """Topic -> queue id -> tail of the queues that are open: what an append looks up."""
         self.failure: OSError | None = None
         """Why the last entry could not be written."""
+        self.incomplete: dict[tuple[str, int], ConsumeQueue] = {}
+        """Queues that lack entries which the log may still have."""
         self._folder = folder
         self._file_size = file_size
         self._disk = disk
@@ -73,8 +75,10 @@ class ConsumeQueues:
             queue.correct_min_offset(self._log_min)
             queues[queue_id] = queue
             self.tails.setdefault(topic, {})[queue_id] = queue.tail
-            if queue.has_gap and self.repair is not None:
-                self.repair(queue)
+            if queue.has_gap:
+                self.incomplete[topic, queue_id] = queue
+                if self.repair is not None:
+                    self.repair(queue)
         return queue
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -162,6 +166,9 @@ class ConsumeQueues:
     def queue_failed(self, queue: ConsumeQueue, error: OSError) -> None:
         logger.error("no room for an entry of %s: %s", queue, error)
         self.failure = error
+
+    def queue_has_gap(self, queue: ConsumeQueue) -> None:
+        self.incomplete[queue.topic, queue.queue_id] = queue
 
     def segment_mapped(self, segment: Segment) -> None:
         """Keep the number of mapped files bounded: those not used since last time go."""

@@ -112,6 +112,10 @@ class Disk:
             for data, end in _data_ranges(descriptor, offset, offset + size, holes=False):
                 self.write_zeros(descriptor, data, end - data)
 
+    def data_ranges(self, descriptor: int, start: int, stop: int) -> list[tuple[int, int]]:
+        """The parts of a range that hold data; what lies between them reads as zeros."""
+        return list(_data_ranges(descriptor, start, stop, holes=False))
+
     def sync(self, descriptor: int) -> None:
         """Wait until everything written to the file, mapped memory included, is on the disk."""
         os.fdatasync(descriptor)

@@ -118,7 +118,7 @@ class Dispatcher:
             if queue_offset < 0:
                 done = tail.put(position, size, code)
             else:
-                done = tail.owner.put_at(queue_offset, position, size, code)
+                done = tail.put_at(queue_offset, position, size, code)
             if not done:
                 return False
         if self._index is not None and transaction != _ROLLBACK:

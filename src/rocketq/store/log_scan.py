@@ -1,6 +1,6 @@
 """Reading the log from front to back: what recovery, check, dump and late dispatch do.
 
-A scan goes from record to record. What is no record is either the end of the log or damage in
+A pass goes from record to record. What is no record is either the end of the log or damage in
 the middle of it. It is damage if a record is found further on that can be trusted:
 
     - its checksums are right,
@@ -16,19 +16,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rocketq.message.record import (
-    InvalidRecord,
-    RecordFields,
-    RecordStatus,
-    check_record,
-    read_record,
-)
+from rocketq.message.record import RecordFields, RecordStatus, check_record, read_record
+from rocketq.store.replay import BLANK, DONE, MISPLACED, NO_ROOM, Replay
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments
 
 logger = logging.getLogger(__name__)
 
 _MAGIC_START: Final = b"\xda\xa3\x20"
+_PIECE: Final = 1 << 20
 
 
 class Found(NamedTuple):
@@ -50,109 +46,75 @@ class Damage:
         return f"{self.end - self.position} bytes at {self.position} are damaged: {self.reason}"
 
 
-class LogScan:
-    """One pass over the log. Iterate, then see where it ended and what was wrong."""
+class LogPass:
+    """One pass over the log, from a place where a record begins up to `stop` or the end."""
 
-    def __init__(
-        self,
-        segments: Segments,
-        start: int,
-        stop: int | None = None,
-        *,
-        check_crc: bool = True,
-        require_property_crc: bool = False,
-    ) -> None:
-        """From `start`, which must be where a record begins, up to `stop` or the end."""
+    def __init__(self, segments: Segments, start: int, stop: int | None = None) -> None:
         self.position = start
         """Behind the last record, or behind the last file that is full."""
         self.damages: list[Damage] = []
         self.last_timestamp = 0
         self._segments = segments
         self._stop = stop
-        self._check_crc = check_crc
-        self._require_property_crc = require_property_crc
 
-    def __iter__(self) -> Iterator[Found]:
-        while True:
-            if self._stop is not None and self.position >= self._stop:
-                return
+    def _next_segment(self) -> Segment | None:
+        """The file to read on in; missing ones are damage."""
+        while self._stop is None or self.position < self._stop:
             segment = self._segments.find(self.position)
-            if segment is None:
-                following = self._segments.after(self.position)
-                if following is None or self.position < self._segments[0].start:
-                    return
-                self._skip(following.start, "the file is missing")
-                continue
-            yield from self._scan_segment(segment)
-            if self.position < segment.end:
-                return
+            if segment is not None:
+                return segment
+            following = self._segments.after(self.position)
+            if following is None:
+                return None
+            self._skip(following.start, "the file is missing")
+        return None
 
-    def _scan_segment(self, segment: Segment) -> Iterator[Found]:
-        """Records of one file; afterwards the position is its end, or the end of the log."""
-        view = segment.view
-        while self.position < segment.end:
-            if self._stop is not None and self.position >= self._stop:
-                return
-            at = self.position - segment.start
-            check = check_record(view, at, self._check_crc, self._require_property_crc)
-            if check.is_valid:
-                fields = read_record(view, at)
-                if fields.physical_offset == self.position:
-                    self.last_timestamp = fields.store_timestamp
-                    yield Found(self.position, fields)
-                    self.position += fields.size
-                    continue
-                reason = f"the record says it lies at {fields.physical_offset}"
-            elif check.is_blank:
-                if self._segments.find(segment.end) is None and (
-                    self._segments.after(self.position) is None
-                ):
-                    return  # the log may as well end before it
-                self.position = segment.end
-                return
-            else:
-                reason = RecordStatus(check.status).name
-            if not self._resume(segment, reason):
-                return
+    def _after_blank(self, segment: Segment) -> bool:
+        """The rest of the file is blank: go on in the next, False if there is none."""
+        if self._segments.after(segment.start) is None:
+            return False  # the log may as well end before the blank record
+        self.position = segment.end
+        return True
 
     def _resume(self, segment: Segment, reason: str) -> bool:
-        """Go on behind damage; False if nothing comes any more."""
+        """Go on behind damage; False if nothing that can be trusted comes any more."""
         candidate: Segment | None = segment
         start = self.position + 1
         while candidate is not None:
             found = self._next_trusted(candidate, start)
             if found is not None:
                 self._skip(found, reason)
-                return found < segment.end
+                return True
             candidate = self._segments.after(candidate.start)
             start = candidate.start if candidate is not None else 0
         return False
 
     def _next_trusted(self, segment: Segment, start: int) -> int | None:
-        mapping = segment.mapping
+        """The first record from a position on that can be trusted."""
+        stop = segment.end if self._stop is None else min(segment.end, self._stop)
+        for data, end in segment.data_ranges(start, stop):
+            # Piece by piece, and a little beyond each: a magic number may lie across.
+            for piece in range(data, end, _PIECE):
+                limit = min(piece + _PIECE + len(_MAGIC_START) + 4, end)
+                found = self._trusted_in(segment, piece, limit)
+                if found is not None:
+                    return found
+        return None
+
+    def _trusted_in(self, segment: Segment, start: int, stop: int) -> int | None:
+        piece = bytes(segment.slice(start, stop - start))
         view = segment.view
-        at = start - segment.start
-        if self._stop is not None:
-            limit = min(segment.size, self._stop - segment.start)
-        else:
-            limit = segment.size
-        while at < limit:
-            magic_at = mapping.find(_MAGIC_START, at + 4, limit)
-            if magic_at < 0:
-                return None
-            at = magic_at - 4
-            if check_record(view, at, True, False).is_valid:
-                try:
-                    fields = read_record(view, at)
-                except InvalidRecord:
-                    fields = None
+        at = piece.find(_MAGIC_START, 4)
+        while at >= 0:
+            position = start + at - 4
+            if check_record(view, position - segment.start, True, False).is_valid:
+                fields = read_record(view, position - segment.start)
                 if (
-                    fields is not None
-                    and fields.physical_offset == segment.start + at
+                    fields.physical_offset == position
                     and fields.store_timestamp >= self.last_timestamp
                 ):
-                    return segment.start + at
-            at += 1
+                    return position
+            at = piece.find(_MAGIC_START, at + 1)
         return None
 
     def _skip(self, position: int, reason: str) -> None:
@@ -160,3 +122,73 @@ class LogScan:
         logger.error("%s", damage)
         self.damages.append(damage)
         self.position = position
+
+
+class LogScan(LogPass):
+    """Hands out the records one by one."""
+
+    def __init__(
+        self, segments: Segments, start: int, stop: int | None = None, *, check_crc: bool = True
+    ) -> None:
+        super().__init__(segments, start, stop)
+        self._check_crc = check_crc
+
+    def __iter__(self) -> Iterator[Found]:
+        segment = self._next_segment()
+        while segment is not None:
+            at = self.position - segment.start
+            check = check_record(segment.view, at, self._check_crc, False)
+            reason = ""
+            if check.is_valid:
+                fields = read_record(segment.view, at)
+                if fields.physical_offset == self.position:
+                    self.last_timestamp = fields.store_timestamp
+                    yield Found(self.position, fields)
+                    self.position += fields.size
+                else:
+                    reason = f"the record says it lies at {fields.physical_offset}"
+            elif check.is_blank:
+                if not self._after_blank(segment):
+                    return
+            else:
+                reason = RecordStatus(check.status).name
+            if reason and not self._resume(segment, reason):
+                return
+            if reason or self.position >= segment.end:
+                segment = self._next_segment()
+            elif self._stop is not None and self.position >= self._stop:
+                return
+
+
+class LogReplay(LogPass):
+    """Dispatches the records without handing them out."""
+
+    def __init__(
+        self, segments: Segments, start: int, stop: int | None, replay: Replay
+    ) -> None:
+        super().__init__(segments, start, stop)
+        self._replay = replay
+
+    def run(self) -> bool:
+        """Up to the stop or the end; False if there was no room for an entry."""
+        segment = self._next_segment()
+        while segment is not None:
+            stop = segment.end if self._stop is None else min(segment.end, self._stop)
+            status = self._replay.run(segment.view, segment.start, self.position, stop)
+            self.position = self._replay.position
+            self.last_timestamp = max(self.last_timestamp, self._replay.last_timestamp)
+            if status == NO_ROOM:
+                return False
+            if status == BLANK:
+                if not self._after_blank(segment):
+                    return True
+            elif status != DONE:
+                reason = (
+                    "the record says it lies elsewhere"
+                    if status == MISPLACED
+                    else RecordStatus(status).name
+                )
+                if not self._resume(segment, reason):
+                    return True
+            segment = self._next_segment()
+        return True

@@ -11,6 +11,7 @@ promises is in docs/durability.md.
 
 import asyncio
 import logging
+import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -35,12 +36,12 @@ from rocketq.store.disk import Disk, is_passing
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.flush import DerivedFlush, LogFlush
 from rocketq.store.index import Index
-from rocketq.store.log_scan import Damage, LogScan
+from rocketq.store.log_scan import Damage, LogReplay
 from rocketq.store.message_inner import MessageInner
 from rocketq.store.reader import QueueReader
-from rocketq.store.record_marks import RecordMarks
 from rocketq.store.recovery import Recovery, RecoveryReport
 from rocketq.store.results import AppendResult, GetResult, PutStatus
+from rocketq.store.replay import Replay
 from rocketq.store.retention import Retention
 from rocketq.store.running_flags import Flag, RunningFlags
 from rocketq.store.statistics import StoreStatistics
@@ -136,7 +137,6 @@ class MessageStore:
             clock,
         )
         self.statistics = StoreStatistics(self._appender, self._reader)
-        self._marks = RecordMarks()
         self._services = AsyncExitStack()
         self._apply_flags()
         # The two calls that everything else is there for go straight to compiled code.
@@ -184,7 +184,7 @@ class MessageStore:
         )
         report = recovery.run(crashed=crashed)
         self._queues.repair = recovery.repair_queue
-        self._marks.start_from(report.start)
+        self._log.marks.start_from(report.start)
         self._derived.start_from(
             report.start if crashed else report.end,
             self._index.end_position if self._index is not None else -1,
@@ -315,21 +315,12 @@ class MessageStore:
         end = self.confirm_offset
         if self._dispatcher.position >= end:
             return
-        scan = LogScan(self._log.segments, self._dispatcher.position, end, check_crc=False)
-        for position, fields in scan:
-            queue = self._queues.get(fields.topic.decode("utf-8", "replace"), fields.queue_id)
-            if not self._dispatcher.dispatch(
-                queue.tail,
-                fields.properties,
-                position,
-                fields.size,
-                fields.sys_flag,
-                fields.store_timestamp,
-                fields.queue_offset,
-            ):
-                self._note_dispatch_failure()
-                return
-        self._dispatcher.position = max(self._dispatcher.position, scan.position)
+        replay = Replay(self._dispatcher, self._queues.open_tail, False, False)
+        waiting = LogReplay(self._log.segments, self._dispatcher.position, end, replay)
+        if not waiting.run():
+            self._note_dispatch_failure()
+            return
+        self._dispatcher.position = max(self._dispatcher.position, waiting.position)
         self.flags.clear(Flag.LOGICS_QUEUE_ERROR, "queue entries can be written again")
         self.flags.clear(Flag.INDEX_FILE_ERROR, "index entries can be written again")
 
@@ -517,14 +508,13 @@ class MessageStore:
                 self._log.unmap_idle()
 
     def _write_checkpoint(self, *, is_clean: bool = False) -> None:
-        self._marks.note(self._log.end)
         progress = Progress(
             log_end=self._log.end,
             dispatched=self._dispatcher.position,
             log_durable=self._log.flushed,
             queues_durable=min(self._derived.queues_durable, self._log.flushed),
             index_durable=self._derived.index_durable,
-            record_start=min(self._marks.oldest, self._dispatcher.position),
+            record_start=min(self._log.marks.oldest, self._dispatcher.position),
             is_clean=is_clean,
         )
         try:
@@ -538,6 +528,13 @@ class MessageStore:
     def disk_ratio(self) -> float:
         """How full the log's disk is."""
         return self._retention.log_ratio()
+
+    def set_read_ahead(self, ahead: bool) -> None:
+        """Have the system read the log ahead of its readers, or no more than they ask for."""
+        advice = mmap.MADV_NORMAL if ahead else mmap.MADV_RANDOM
+        for segment in self._log.segments:
+            if segment.is_mapped:
+                segment.mapping.madvise(advice)
 
     def runtime_info(self) -> dict[str, str]:
         """The store's part of a broker's runtime table (protocol.md 3.13), as text."""

@@ -18,3 +18,6 @@ cdef class QueueTail:
     cdef readonly object owner
 
     cpdef bint put(self, long long position, int size, long long tags_code)
+    cpdef bint put_at(
+        self, long long offset, long long position, int size, long long tags_code
+    )

@@ -18,7 +18,7 @@ import struct
 import cython
 
 if cython.compiled:
-    from cython.cimports.rocketq.store.big_endian import put32, put64
+    from cython.cimports.rocketq.store.big_endian import get32, get64, put32, put64
 
 ENTRY_SIZE = 20
 _ENTRY = struct.Struct(">qiq")
@@ -79,3 +79,33 @@ class QueueTail:
             self.is_dirty = True
             self.owner.note_dirty()
         return True
+
+    @cython.ccall
+    def put_at(
+        self,
+        offset: cython.longlong,
+        position: cython.longlong,
+        size: cython.int,
+        tags_code: cython.longlong,
+    ) -> cython.bint:
+        """Add the entry of a message found in the log, unless it is there already.
+
+        False: the owner has no room for it.
+        """
+        at: cython.longlong = offset * _SIZE
+        if at == self.end:
+            if not self.put(position, size, tags_code):
+                return False
+            if self.next_offset <= offset:
+                self.next_offset = offset + 1
+            return True
+        if self.view_start <= at < self.end and at < self.limit:
+            if cython.compiled:
+                p: cython.p_uchar = cython.address(self.view[at - self.view_start])
+                if get64(p) == position and get32(p + 8) == size and get64(p + 12) == tags_code:
+                    return True
+            else:
+                entry = _ENTRY.unpack_from(self.view, at - self.view_start)
+                if entry == (position, size, tags_code):
+                    return True
+        return self.owner.put_at(offset, position, size, tags_code)

@@ -15,9 +15,10 @@ that lacks entries from before the place where reading began, and an index that 
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rocketq.message.record import check_record, read_record
+from rocketq.message.record import RecordFields, check_record, read_record
 from rocketq.store.checkpoint import Checkpoint
 from rocketq.store.commit_log import CommitLog
 from rocketq.store.config import StoreConfig
@@ -25,7 +26,9 @@ from rocketq.store.consume_queue import ConsumeQueue
 from rocketq.store.consume_queues import ConsumeQueues
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.index import Index
-from rocketq.store.log_scan import Damage, Found, LogScan
+from rocketq.store.log_scan import Damage, LogReplay
+from rocketq.store.queue_tail import QueueTail
+from rocketq.store.replay import Replay
 from rocketq.store.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -42,13 +45,11 @@ class RecoveryReport:
     start: int = 0
     """Where reading the log began."""
     end: int = 0
-    record_count: int = 0
     cut_from: int | None = None
     """Where a torn record was cut off."""
     damages: list[Damage] = field(default_factory=list)
     rebuilt_queues: list[str] = field(default_factory=list)
     last_timestamp: int = 0
-    last_start: int = -1
 
 
 class Recovery:
@@ -137,7 +138,7 @@ class Recovery:
                 return segment.start
         return self._log.min_offset
 
-    def _first_record(self, segment: Segment):  # type: ignore[no-untyped-def]
+    def _first_record(self, segment: Segment) -> RecordFields | None:
         if not check_record(segment.view, 0, True, False).is_valid:
             return None
         return read_record(segment.view, 0)
@@ -148,50 +149,35 @@ class Recovery:
         index_from = self._index_start(report.start)
         if index_from < report.start:
             logger.warning("the index ends at %d: made again from there", index_from)
-            self._read_again(index_from, report.start, None)
-        scan = self._scan(report.start)
-        incomplete: dict[tuple[str, int], ConsumeQueue] = {}
-        for position, fields in scan:
-            report.record_count += 1
-            report.last_timestamp = fields.store_timestamp
-            report.last_start = position
-            queue = self._queues.get(fields.topic.decode("utf-8", "replace"), fields.queue_id)
-            self._dispatch(queue, Found(position, fields))
-            if queue.has_gap:
-                incomplete[queue.topic, queue.queue_id] = queue
-        report.end = scan.position
-        report.damages += scan.damages
-        report.cut_from = self._torn_at(scan.position)
-        if incomplete and report.start > self._log.min_offset:
-            self._rebuild(report, incomplete)
-        for queue in incomplete.values():
+            self._replay(index_from, report.start, self._queues.open_tail)
+        done = self._replay(report.start, None, self._queues.open_tail)
+        report.end = done.position
+        report.damages += done.damages
+        report.cut_from = self._torn_at(done.position)
+        report.last_timestamp = done.last_timestamp
+        if self._queues.incomplete and report.start > self._log.min_offset:
+            self._rebuild(report)
+        for queue in self._queues.incomplete.values():
             queue.has_gap = False
+        self._queues.incomplete.clear()
 
-    def _scan(self, start: int, stop: int | None = None) -> LogScan:
-        return LogScan(
-            self._log.segments,
-            start,
-            stop,
-            check_crc=self._config.check_crc_on_recover,
-            require_property_crc=self._config.force_verify_prop_crc,
+    def _replay(
+        self, start: int, stop: int | None, open_tail: Callable[[str, int], QueueTail | None]
+    ) -> LogReplay:
+        """Dispatch a part of the log again."""
+        replay = Replay(
+            self._dispatcher,
+            open_tail,
+            self._config.check_crc_on_recover,
+            self._config.force_verify_prop_crc,
         )
-
-    def _dispatch(self, queue: ConsumeQueue, found: Found) -> None:
-        position, fields = found
-        dispatched = self._dispatcher.dispatch(
-            queue.tail,
-            fields.properties,
-            position,
-            fields.size,
-            fields.sys_flag,
-            fields.store_timestamp,
-            fields.queue_offset,
-        )
-        if not dispatched:
+        log_pass = LogReplay(self._log.segments, start, stop, replay)
+        if not log_pass.run():
             # Nothing can be served without its entries; better not to start.
             failure = self._queues.failure or (self._index.failure if self._index else None)
             assert failure is not None
             raise failure
+        return log_pass
 
     def _torn_at(self, position: int) -> int | None:
         """Where the log was cut, if there was anything behind its end."""
@@ -218,37 +204,39 @@ class Recovery:
             return start  # there was nothing to index since
         return max(reached, self._log.min_offset)
 
-    def _rebuild(
-        self, report: RecoveryReport, incomplete: dict[tuple[str, int], ConsumeQueue]
-    ) -> None:
+    def _rebuild(self, report: RecoveryReport) -> None:
         """Make queues anew from the whole log: some of their entries were lost."""
+        incomplete = dict(self._queues.incomplete)
         for queue in incomplete.values():
             name = f"{queue.topic}/{queue.queue_id}"
             logger.warning("consume queue %s lacks entries: made again from the log", name)
             report.rebuilt_queues.append(name)
             queue.clear()
-        self._read_again(self._log.min_offset, report.end, incomplete)
+        self._replay(self._log.min_offset, report.end, _only(incomplete))
 
     def repair_queue(self, queue: ConsumeQueue) -> None:
         """Make one queue anew, whose files were found damaged when it was first used."""
         logger.warning("%s is damaged: made again from the log", queue)
         queue.clear()
-        self._read_again(
-            self._log.min_offset, self._dispatcher.position, {(queue.topic, queue.queue_id): queue}
-        )
+        reached = self._dispatcher.position
+        last_start, last_timestamp = self._dispatcher.last_start, self._dispatcher.last_timestamp
+        listener, self._dispatcher.listener = self._dispatcher.listener, None
+        try:
+            only = {(queue.topic, queue.queue_id): queue}
+            self._replay(self._log.min_offset, reached, _only(only))
+        finally:
+            self._dispatcher.listener = listener
+            self._dispatcher.position = reached
+            self._dispatcher.last_start = last_start
+            self._dispatcher.last_timestamp = last_timestamp
         queue.has_gap = False
+        self._queues.incomplete.clear()
         queue.correct_min_offset(self._log.min_offset)
 
-    def _read_again(
-        self, start: int, stop: int, only: dict[tuple[str, int], ConsumeQueue] | None
-    ) -> None:
-        """Dispatch a part of the log once more: to some queues, or to the index alone."""
-        for found in self._scan(start, stop):
-            fields = found.fields
-            topic = fields.topic.decode("utf-8", "replace")
-            if only is None:
-                self._dispatch(self._queues.get(topic, fields.queue_id), found)
-            else:
-                queue = only.get((topic, fields.queue_id))
-                if queue is not None:
-                    self._dispatch(queue, found)
+
+def _only(queues: dict[tuple[str, int], ConsumeQueue]) -> Callable[[str, int], QueueTail | None]:
+    def open_tail(topic: str, queue_id: int) -> QueueTail | None:
+        queue = queues.get((topic, queue_id))
+        return queue.tail if queue is not None else None
+
+    return open_tail

@@ -108,6 +108,12 @@ class Segment:
         with self._descriptor_for_now() as descriptor:
             self._disk.clear(descriptor, offset - self.start, self.end - offset)
 
+    def data_ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The parts of a range that were ever written; the others are known to be zeros."""
+        with self._descriptor_for_now() as descriptor:
+            ranges = self._disk.data_ranges(descriptor, start - self.start, stop - self.start)
+            return [(self.start + data, self.start + end) for data, end in ranges]
+
     @contextmanager
     def _descriptor_for_now(self) -> Iterator[int]:
         if self._descriptor >= 0:

@@ -1,0 +1,92 @@
+"""Dispatching records of the log once more, as fast as they can be read.
+
+The inner loop of recovery and of late dispatch: it runs over the valid records of one file and
+stops at the first place where somebody has to think. Compiled where that is possible.
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.rocketq.message.record import (
+        RecordCheck,
+        RecordFields,
+        check_record,
+        read_record,
+    )
+    from cython.cimports.rocketq.store.dispatch import Dispatcher
+    from cython.cimports.rocketq.store.queue_tail import QueueTail
+else:
+    from rocketq.message.record import RecordCheck, RecordFields, check_record, read_record
+    from rocketq.store.dispatch import Dispatcher
+    from rocketq.store.queue_tail import QueueTail
+
+# Besides the values of RecordStatus: why a run ended.
+DONE = 0
+BLANK = 1
+MISPLACED = 100
+NO_ROOM = 101
+
+
+@cython.final
+@cython.cclass
+class Replay:
+    """Used for one pass over the log."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, open_tail, check_crc: cython.bint, require_crc: cython.bint
+    ) -> None:
+        """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out."""
+        self.position = 0  # behind the last record dispatched
+        self.count = 0
+        self.last_timestamp = 0
+        self._dispatcher = dispatcher
+        self._open_tail = open_tail
+        self._check_crc = check_crc
+        self._require_crc = require_crc
+        self._tails = {}
+
+    def run(
+        self,
+        view,
+        segment_start: cython.longlong,
+        position: cython.longlong,
+        stop: cython.longlong,
+    ) -> cython.int:
+        """Dispatch records of a file from `position` on, up to `stop`: why it ended."""
+        check: RecordCheck
+        fields: RecordFields
+        tail: QueueTail
+        self.position = position
+        while self.position < stop:
+            check = check_record(
+                view, self.position - segment_start, self._check_crc, self._require_crc
+            )
+            if check.status != 0:
+                return check.status
+            fields = read_record(view, self.position - segment_start)
+            if fields.physical_offset != self.position:
+                return MISPLACED
+            tail = self._find(fields.topic, fields.queue_id)
+            if tail is not None and not self._dispatcher.dispatch(
+                tail,
+                fields.properties,
+                self.position,
+                fields.size,
+                fields.sys_flag,
+                fields.store_timestamp,
+                fields.queue_offset,
+            ):
+                return NO_ROOM
+            self.last_timestamp = fields.store_timestamp
+            self.position += fields.size
+            self.count += 1
+        return DONE
+
+    @cython.cfunc
+    def _find(self, topic: bytes, queue_id: cython.int) -> QueueTail:
+        queues = self._tails.get(topic)
+        if queues is None:
+            queues = self._tails[topic] = {}
+        if queue_id not in queues:
+            queues[queue_id] = self._open_tail(topic.decode("utf-8", "replace"), queue_id)
+        return queues[queue_id]

@@ -1,0 +1,26 @@
+from collections.abc import Callable
+from typing import Final
+
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.queue_tail import QueueTail
+
+DONE: Final = 0
+BLANK: Final = 1
+MISPLACED: Final = 100
+NO_ROOM: Final = 101
+
+class Replay:
+    @property
+    def position(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def last_timestamp(self) -> int: ...
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        open_tail: Callable[[str, int], QueueTail | None],
+        check_crc: bool,
+        require_crc: bool,
+    ) -> None: ...
+    def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int: ...
