@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rocketq.client.listener import ConsumeLater as ConsumeLater
     from rocketq.client.listener import ConsumeStatus as ConsumeStatus
     from rocketq.client.listener import Delivery as Delivery
+    from rocketq.client.log_handler import RocketqHandler as RocketqHandler
     from rocketq.client.request_reply import reply_to as reply_to
     from rocketq.client.selectors import by_hash as by_hash
     from rocketq.client.selectors import by_random as by_random

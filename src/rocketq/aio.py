@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rocketq.client.listener import ConsumeStatus as ConsumeStatus
     from rocketq.client.listener import Delivery as Delivery
     from rocketq.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from rocketq.client.log_handler import RocketqHandler as RocketqHandler
     from rocketq.client.loop_thread import run as run
     from rocketq.client.producer import Producer as Producer
     from rocketq.client.pull_consumer import PullConsumer as PullConsumer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rocketq.client.send_result import SendStatus as SendStatus
     from rocketq.client.start_offset import ConsumeFrom as ConsumeFrom
     from rocketq.client.subscription import Sql as Sql
+    from rocketq.client.template import Template as Template
     from rocketq.client.transaction import TransactionProducer as TransactionProducer
     from rocketq.client.transaction import TransactionSendResult as TransactionSendResult
     from rocketq.client.transaction import TransactionState as TransactionState

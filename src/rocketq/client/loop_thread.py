@@ -60,6 +60,11 @@ class LoopThread:
         """Whether it still runs, in this process."""
         return not self._closed and self._pid == os.getpid()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on the loop's own thread."""
+        return threading.current_thread() is self._thread
+
     def run(self, coroutine: Coroutine[Any, Any, T], *, what: str = "this client") -> T:
         """Run a coroutine on the loop and wait for what it returns or raises."""
         future = self.submit(coroutine, what=what)
@@ -83,7 +88,7 @@ class LoopThread:
 
     def call(self, function: Callable[[], T], *, what: str = "this client") -> T:
         """Call a plain function on the loop's thread and wait for it."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             return function()
         self.check(what)
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -103,7 +108,7 @@ class LoopThread:
             raise ForkedClient(what)
         if self._closed:
             raise ClientClosed(what)
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             raise InvalidState(
                 f"{what} blocks, and was called from an async listener or callback on its own "
                 "loop: use rocketq.aio there, or make the listener a plain function"

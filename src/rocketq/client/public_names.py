@@ -21,6 +21,7 @@ SHARED: Final = {
     "MessageExt": "rocketq.message.message",
     "MessageQueue": "rocketq.message.queue",
     "RocketqError": "rocketq.common.errors",
+    "RocketqHandler": "rocketq.client.log_handler",
     "SendResult": "rocketq.client.send_result",
     "SendStatus": "rocketq.client.send_result",
     "Sql": "rocketq.client.subscription",
@@ -48,5 +49,6 @@ ASYNCIO: Final = {
     "PullConsumer": "rocketq.client.pull_consumer",
     "PushConsumer": "rocketq.client.push_consumer",
     "TransactionProducer": "rocketq.client.transaction",
+    "Template": "rocketq.client.template",
     "run": "rocketq.client.loop_thread",
 }
