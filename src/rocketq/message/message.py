@@ -413,7 +413,7 @@ class MessageExt(Message):
         if self._added is not None and name in self._added:
             return self._added[name]
         # Not worth decoding them all.
-        value = get_property(self.raw_properties, name.encode())
+        value = get_property(self.record, name.encode(), _topic_span(self.record)[1] + 2)
         return None if value is None else value.decode("utf-8", "replace")
 
     def _load_topic(self) -> str:

@@ -11,11 +11,25 @@ looks at or changes one property of a message without decoding the others.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from rocketq.common.errors import RocketqError
+from rocketq.message.property_scan import decode_properties, get_property
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+__all__ = [
+    "MAX_SIZE",
+    "SYSTEM_PROPERTIES",
+    "TRANSIENT_PREFIX",
+    "InvalidProperty",
+    "PropertyName",
+    "append_property",
+    "check_user_property",
+    "decode_properties",
+    "encode_properties",
+    "get_property",
+    "remove_property",
+    "set_property",
+]
 
 MAX_SIZE: Final = 32_767
 """The encoded form is limited by its length field, a signed 16-bit number."""
@@ -110,17 +124,6 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()]).encode()
 
 
-def decode_properties(encoded: Buffer) -> dict[str, str]:
-    """The map; what cannot be read as an entry is skipped, as RocketMQ does."""
-    text = str(encoded, "utf-8", "replace")
-    properties = {}
-    for entry in text.split("\x02"):
-        name, separator, value = entry.partition("\x01")
-        if name and value and separator:
-            properties[name] = value
-    return properties
-
-
 def check_user_property(name: str, value: str) -> None:
     """Raise `InvalidProperty` unless a user may put this on a message."""
     if not name.strip() or not value.strip():
@@ -132,16 +135,6 @@ def check_user_property(name: str, value: str) -> None:
             raise InvalidProperty(
                 f"property {name!r} = {value!r}: characters 1 and 2 separate properties"
             )
-
-
-def get_property(encoded: bytes, name: bytes) -> bytes | None:
-    """One value out of the encoded form, or None."""
-    found = None
-    for start, end in _entries_named(encoded, name):
-        value = encoded[start + len(name) + 1 : end]
-        if value:
-            found = value
-    return found
 
 
 def remove_property(encoded: bytes, name: bytes) -> bytes:

@@ -1,10 +1,11 @@
-"""The properties that the store and the broker react to, found in one pass.
+"""Reading encoded properties (`rocketq.message.properties`) at speed: all, one, or some.
 
-A broker handles every message's properties as bytes (`rocketq.message.properties`) and wants
-to know a handful of them: the tag to index by, the keys, the delay level. `scan_properties`
-walks over the encoded form once and keeps what it knows by name; the rest stays untouched.
+A broker handles every message's properties as bytes and wants to know a handful of them: the
+tag to index by, the keys, the delay level. `scan_properties` walks over the encoded form once
+and keeps what it knows by name; the rest stays untouched.
 
-Compiled where that is possible: the names are told apart by length and first letter.
+Compiled where that is possible. All three walk alike: an entry ends with 0x02 or with the
+text, its name ends with its first 0x01, and without name or value it is none.
 """
 
 import cython
@@ -13,6 +14,7 @@ from rocketq.message.hashing import java_hash_bytes
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
     from cython.cimports.libc.string import memchr, memcmp
 
 
@@ -105,22 +107,16 @@ ATTRIBUTES = {
 
 
 def scan_properties(encoded) -> PropertyScan:
-    """Look through encoded properties, bytes-like."""
+    """Look through encoded properties, bytes-like, for those with an attribute above."""
     raw: bytes = encoded if type(encoded) is bytes else bytes(encoded)
     scan: PropertyScan = PropertyScan()
     if cython.compiled:
         at: cython.p_const_char = raw
         end: cython.p_const_char = at + len(raw)
         while at < end:
-            entry_end: cython.p_const_char = cython.cast(
-                cython.p_const_char, memchr(at, 2, end - at)
-            )
-            if entry_end == cython.NULL:
-                entry_end = end
-            name_end: cython.p_const_char = cython.cast(
-                cython.p_const_char, memchr(at, 1, entry_end - at)
-            )
-            if name_end != cython.NULL and name_end > at and name_end + 1 < entry_end:
+            entry_end: cython.p_const_char = _find(at, end, 2)
+            name_end: cython.p_const_char = _find(at, entry_end, 1)
+            if at < name_end and name_end + 1 < entry_end:
                 _keep(scan, at, name_end - at, name_end + 1, entry_end - name_end - 1)
             at = entry_end + 1
     else:
@@ -131,7 +127,70 @@ def scan_properties(encoded) -> PropertyScan:
     return scan
 
 
+def get_property(encoded, name: bytes, start: cython.Py_ssize_t = 0):
+    """One value out of encoded properties that begin at `start`, or None."""
+    raw: bytes = encoded if type(encoded) is bytes else bytes(encoded)
+    found = None
+    if cython.compiled:
+        if start < 0:
+            raise IndexError(start)
+        wanted: cython.p_const_char = name
+        wanted_size: cython.Py_ssize_t = len(name)
+        at: cython.p_const_char = cython.cast(cython.p_const_char, raw) + start
+        end: cython.p_const_char = cython.cast(cython.p_const_char, raw) + len(raw)
+        while at < end:
+            entry_end: cython.p_const_char = _find(at, end, 2)
+            if (
+                entry_end - at > wanted_size + 1
+                and at[wanted_size] == 1
+                and memcmp(at, wanted, wanted_size) == 0
+                and wanted_size > 0
+            ):
+                value: cython.p_const_char = at + wanted_size + 1
+                found = PyBytes_FromStringAndSize(value, entry_end - value)
+            at = entry_end + 1
+    else:
+        prefix = name + b"\x01"
+        for entry in raw[start:].split(b"\x02"):
+            if entry.startswith(prefix) and len(entry) > len(prefix) > 1:
+                found = entry[len(prefix) :]
+    return found
+
+
+def decode_properties(encoded) -> dict:
+    """The map; what cannot be read as an entry is skipped, as RocketMQ does."""
+    raw: bytes = encoded if type(encoded) is bytes else bytes(encoded)
+    properties: dict = {}
+    if cython.compiled:
+        at: cython.p_const_char = raw
+        end: cython.p_const_char = at + len(raw)
+        while at < end:
+            entry_end: cython.p_const_char = _find(at, end, 2)
+            name_end: cython.p_const_char = _find(at, entry_end, 1)
+            if at < name_end and name_end + 1 < entry_end:
+                name = PyUnicode_DecodeUTF8(at, name_end - at, b"replace")
+                value: cython.p_const_char = name_end + 1
+                properties[name] = PyUnicode_DecodeUTF8(value, entry_end - value, b"replace")
+            at = entry_end + 1
+    else:
+        for entry in raw.decode("utf-8", "replace").split("\x02"):
+            name, separator, text = entry.partition("\x01")
+            if name and text and separator:
+                properties[name] = text
+    return properties
+
+
 if cython.compiled:
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _find(
+        at: cython.p_const_char, end: cython.p_const_char, byte: cython.int
+    ) -> cython.p_const_char:
+        """Where the byte is found, or the end."""
+        found: cython.p_const_char = cython.cast(cython.p_const_char, memchr(at, byte, end - at))
+        return end if found == cython.NULL else found
 
     @cython.cfunc
     def _keep(
