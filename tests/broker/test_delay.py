@@ -12,6 +12,7 @@ from rocketq.common.service import running
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties import decode_properties, encode_properties
 from rocketq.remoting import RequestRejected
+from rocketq.store import FlushDiskType
 from tests.broker.services import Services, opened, until
 
 LEVELS_MS = [1_000, 5_000, 10_000, 30_000, 60_000]
@@ -213,10 +214,11 @@ async def test_an_offset_past_the_queue_is_corrected(tmp_path: Path, clock: Manu
         assert services.bodies("orders") == [b"b"]
 
 
-async def test_an_arrival_wakes_a_sleeping_level(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flush", [FlushDiskType.ASYNC_FLUSH, FlushDiskType.SYNC_FLUSH])
+async def test_an_arrival_wakes_a_sleeping_level(tmp_path: Path, flush: FlushDiskType) -> None:
     """With the real clock: delivered on time although nothing waited at the start."""
     async with (
-        opened(tmp_path, SYSTEM_CLOCK) as services,
+        opened(tmp_path, SYSTEM_CLOCK, store_settings={"flush_disk_type": flush}) as services,
         running("delayed messages", services.scheduled.run),
     ):
         await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 import asyncio
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from rocketq.remoting import (
     ResponseCode,
 )
 from rocketq.remoting.headers import CheckTransactionState, EndTransaction
+from rocketq.store import FlushDiskType
 from tests.broker.services import Services, opened, until
 
 GROUP = "PG_orders"
@@ -285,6 +286,39 @@ async def test_past_its_immunity_only_the_answer_to_a_question_counts(
 
         end(services, half, COMMIT, from_transaction_check=True)
         assert len(services.read("orders", 1)) == 1
+
+
+async def test_a_decision_may_come_before_the_flush(tmp_path: Path, clock: ManualClock) -> None:
+    """With SYNC_FLUSH a half message shows in its queue only when it is on the disk."""
+    async with (
+        opened(
+            tmp_path, clock, config(), {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+        ) as services,
+        running("transactions", services.transactions.run),
+    ):
+        await asyncio.sleep(0)
+        halves = []
+        for name in ("a", "b"):
+            message = services.message("orders", name.encode(), PGROUP=GROUP, UNIQ_KEY=name)
+            services.transactions.prepare(message)
+            result = services.writer.put(message)
+            half = services.store.message_at(result.physical_offset)
+            assert half is not None
+            halves.append(half)
+        assert services.store.max_offset(TRANSACTION_HALF_TOPIC, 0) == 0
+
+        answer = end(services, halves[1], COMMIT)
+        assert services.transactions.open_count == 1
+        assert isinstance(answer, Awaitable)
+        assert (await answer).code == ResponseCode.SUCCESS
+        assert services.store.max_offset(TRANSACTION_HALF_TOPIC, 0) == 2
+        assert services.transactions.open_count == 1
+
+        clock.advance(6_000)
+        services.transactions.check_due()
+        assert services.transactions.open_count == 1
+        await until(lambda: len(services.read(TRANSACTION_HALF_TOPIC)) == 3)
+        assert services.bodies(TRANSACTION_HALF_TOPIC)[2] == b"a"
 
 
 # -- the op log --------------------------------------------------------------------------

@@ -55,6 +55,7 @@ _RETRY_AFTER_MS = 100
 _RETRY_AFTER_ERROR_MS = 10_000
 _LONGEST_SLEEP_MS = 5_000
 """The timer measures intervals; waking this often shows when the wall clock was set."""
+_LOOK_AGAIN_S = 0.02
 _VERSION_STEP = 200
 """Deliveries for which the table's version advances by one."""
 
@@ -75,7 +76,7 @@ def delay_level(properties: bytes) -> int:
 class _Level:
     """How far one level has been delivered, and when its head is due."""
 
-    __slots__ = ("delay_ms", "due_ms", "is_known", "number", "offset")
+    __slots__ = ("delay_ms", "due_ms", "is_known", "is_watched", "number", "offset")
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number = number
@@ -83,6 +84,7 @@ class _Level:
         self.offset = 0
         self.due_ms: int | None = None  # None: nothing waits here
         self.is_known = False  # whether anything was ever delivered or waiting
+        self.is_watched = False  # whether somebody looks for the first message to arrive
 
     @property
     def queue_id(self) -> int:
@@ -142,9 +144,11 @@ class ScheduledMessages:
         properties = set_property(properties, _REAL_QUEUE_ID, b"%d" % message.queue_id)
         message.properties = properties
         message.move_to(SCHEDULE_TOPIC, level - 1)
-        if self._loop is not None and self._levels[level].due_ms is None:
-            # The level sleeps; look at its head as soon as the message is in the store.
-            self._loop.call_soon(self._wake, level)
+        sleeping = self._levels[level]
+        if self._loop is not None and sleeping.due_ms is None and not sleeping.is_watched:
+            # Look at its head as soon as the message is in the store.
+            sleeping.is_watched = True
+            self._loop.call_soon(self._wake, sleeping)
 
     @staticmethod
     def _refuse_timers(properties: bytes) -> None:
@@ -163,15 +167,13 @@ class ScheduledMessages:
         period_s = self._live.store.flush_delay_offset_interval / 1000
         try:
             while not await asked_to_stop(stop, within_s=period_s):
-                await self._save_when_durable(stop)
+                await self._save()
         finally:
             self._loop = None
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-        if (offsets := self.offsets()) != self._settled:
-            self._settled = offsets
-            self._file.touch()
+        await self._save()
         await self._file.close()
 
     def start(self) -> None:
@@ -275,11 +277,20 @@ class ScheduledMessages:
             default=None,
         )
 
-    def _wake(self, number: int) -> None:
-        level = self._levels[number]
-        if self._loop is not None and level.due_ms is None:
-            self._look_at_head(level)
-            self._set_timer()
+    def _wake(self, level: _Level) -> None:
+        """A message came to a level in which nothing waited."""
+        if self._loop is None:
+            return
+        self._look_at_head(level)
+        if (
+            level.due_ms is None
+            and self._store.dispatched_position < self._store.max_physical_offset
+        ):
+            # With SYNC_FLUSH a message can be read only when it is on the disk.
+            self._loop.call_later(_LOOK_AGAIN_S, self._wake, level)
+            return
+        level.is_watched = False
+        self._set_timer()
 
     def _turn(self) -> None:
         self._timer = None
@@ -325,21 +336,17 @@ class ScheduledMessages:
         table = {"dataVersion": self._version.value, "offsetTable": self._settled}
         return json.dumps_pretty(table)
 
-    async def _save_when_durable(self, stop: asyncio.Event) -> None:
-        """Write the offsets once the messages delivered up to them are on the disk.
+    async def _save(self) -> None:
+        """Write the offsets, once the messages delivered up to them are on the disk.
 
         The other way round a power failure could take delivered messages whose originals
         the file already calls delivered.
         """
         offsets = self.offsets()
-        if offsets == self._settled:
-            return
-        position = self._store.max_physical_offset
-        while self._store.flushed_position < position:
-            if await asked_to_stop(stop, within_s=0.2):
-                return
-        self._settled = offsets
-        self._file.save()
+        if offsets != self._settled:
+            await self._store.flush()
+            self._settled = offsets
+            self._file.save()
 
     def offsets(self) -> dict[int, int]:
         """By level, the next offset to be delivered from its queue."""

@@ -43,8 +43,8 @@ from rocketq.store import MessageInner, MessageStore, PutStatus
 logger = logging.getLogger(__name__)
 
 _QUESTIONS_A_TURN: Final = 64
-_ENTRIES_A_READ: Final = 1_024
 _HOUR_MS: Final = 3_600_000
+_LOOK_AGAIN_S: Final = 0.02
 
 
 class TransactionalMessages:
@@ -91,7 +91,7 @@ class TransactionalMessages:
 
     def settle(self, half_offset: int) -> None:
         """A half message was committed or rolled back: nobody needs to be asked any more."""
-        self._take_new()
+        self._take_until(half_offset + 1)
         current = self._undecided.close(half_offset)
         self._op_log.mark(half_offset)
         if current is not None and current != half_offset:
@@ -196,15 +196,25 @@ class TransactionalMessages:
     # ---------------------------------------------------------------------- asking
 
     def _look_for_new(self) -> None:
+        """Half messages were stored: from now on they may have to be asked about."""
         self._is_look_planned = False
         self._take_new()
         self._set_timer()
+        if self._loop is not None and self._is_something_unread():
+            # With SYNC_FLUSH a message can be read only when it is on the disk.
+            self._is_look_planned = True
+            self._loop.call_later(_LOOK_AGAIN_S, self._look_for_new)
+
+    def _is_something_unread(self) -> bool:
+        return self._store.dispatched_position < self._store.max_physical_offset
 
     def _take_new(self) -> None:
-        """Half messages stored since the last look get their deadline."""
+        self._take_until(self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE))
+
+    def _take_until(self, end: int) -> None:
+        """Half messages below an offset that were not known yet get their deadline."""
         if self._loop is None:
             return
-        end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
         due_ms = self._steady_ms() + self._live.broker.transaction_time_out
         for offset in range(self._undecided.end, end):
             self._undecided.add(offset, due_ms)
@@ -254,6 +264,7 @@ class TransactionalMessages:
             logger.warning("half message %d not checked: %s", offset, result.status.name)
             self._undecided.postpone(offset, retry_ms)
             return
+        self._take_until(result.queue_offset)
         self._undecided.move(offset, to=result.queue_offset, due_ms=retry_ms)
         ask(self._producers, self._live.broker.broker_name, message, copy, result)
 
