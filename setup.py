@@ -17,8 +17,20 @@ HOT_MODULES: list[str] = [
     "rocketq.message.property_scan",
     "rocketq.message.record",
     "rocketq.remoting.command",
+    "rocketq.remoting.entry_values",
+    "rocketq.remoting.fast_headers",
+    "rocketq.remoting.fast_replies",
     "rocketq.remoting.frame",
     "rocketq.remoting.header_scan",
+    "rocketq.remoting.json_head",
+    "rocketq.store.append",
+    "rocketq.store.dispatch",
+    "rocketq.store.index_file",
+    "rocketq.store.message_inner",
+    "rocketq.store.queue_tail",
+    "rocketq.store.reader",
+    "rocketq.store.replay",
+    "rocketq.store.results",
 ]
 
 

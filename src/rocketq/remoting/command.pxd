@@ -1,5 +1,8 @@
 # How `Command` lies in memory when compiled; the code is in command.py.
 
+cimport cython
+
+
 cdef enum:
     ENTRY_LIMIT = 24
 
@@ -35,8 +38,10 @@ cdef class Command:
     cdef Entry[ENTRY_LIMIT] _entries
 
     cdef str _text_at(self, Py_ssize_t at, Py_ssize_t size, bint is_escaped)
-    cdef void _read_entries(self)
+    cdef int _unpack(self) except -1
+    cdef bytes _encode_head(self, Py_ssize_t body_size)
 
+    @cython.locals(body_size="Py_ssize_t", head=bytes)
     cpdef Py_ssize_t encode_into(self, list out) except -1
 
 

@@ -17,29 +17,33 @@ megabyte beside itself, so whoever keeps it beyond the request copies it
 Compiled where possible (command.pxd gives the types), the same code runs uncompiled.
 """
 
+import struct
+
 import cython
 import orjson
 
 from rocketq.common import json
 from rocketq.remoting.binary_header import encode_binary_header
 from rocketq.remoting.codes import LanguageCode, SerializeType, Version
-from rocketq.remoting.json_header import HeaderFields, language_name
+from rocketq.remoting.json_header import HeaderFields, decode_json_header, language_name
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
-    from cython.cimports.cpython.bytes import PyBytes_AS_STRING
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
+    from cython.cimports.rocketq.remoting.json_head import json_head
+else:
+    from rocketq.remoting.json_head import json_head
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
+
+_WORDS = struct.Struct(">II")
 
 _JSON = int(SerializeType.JSON)
 _BINARY = int(SerializeType.ROCKETMQ)
 _PYTHON = int(LanguageCode.PYTHON)
 _CURRENT = int(Version.CURRENT)
-
-# Up to this size a copy is cheaper than a view.
-_SMALL_BODY = 4096
 
 _last_opaque = 0
 
@@ -137,23 +141,18 @@ class Command:
 
     @property
     def remark(self):
-        if self._entry_count >= 0:
-            self._read_entries()
+        self._unpack()
         return self._remark
 
     @remark.setter
     def remark(self, remark):
-        if self._entry_count >= 0:
-            self._read_entries()
+        self._unpack()
         self._remark = remark
-        self._is_encoded = False
 
     @property
     def ext_fields(self):
         """The ext fields; changes made to them are sent."""
-        if self._entry_count >= 0:
-            self._read_entries()
-        self._is_encoded = False
+        self._unpack()
         if self._ext_fields is None:
             self._ext_fields = {}
         return self._ext_fields
@@ -165,13 +164,19 @@ class Command:
 
     @property
     def body(self):
-        """The body in one piece; `b""` when there is none."""
+        """The body in one piece; `b""` when there is none. Up to 4096 bytes are copied."""
         body = self._body
         if body is None:
-            start = self._header_end
-            body = memoryview(self._frame)[start : self._body_end]
-            if self._body_end - start <= _SMALL_BODY:
-                body = bytes(body)
+            start: cython.Py_ssize_t = self._header_end
+            size: cython.Py_ssize_t = self._body_end - start
+            if cython.compiled and size <= 4096:
+                body = PyBytes_FromStringAndSize(
+                    cython.cast("const char *", address_of(self._frame)) + start, size
+                )
+            else:
+                body = memoryview(self._frame)[start : self._body_end]
+                if size <= 4096:
+                    body = bytes(body)
             self._body = body
         elif isinstance(body, (list, tuple)):
             body = b"".join(body)
@@ -179,10 +184,8 @@ class Command:
 
     @body.setter
     def body(self, body):
-        if self._entry_count >= 0:
-            self._read_entries()
+        self._unpack()
         self._body = body
-        self._is_encoded = False
 
     @property
     def raw_header(self):
@@ -195,26 +198,33 @@ class Command:
         """The typed header."""
         return cls.from_ext_fields(self.ext_fields)
 
-    def _read_entries(self):
-        """Take remark and ext fields out of the frame, where the scan has found them."""
-        if cython.compiled:
+    def _unpack(self):
+        """Take remark and ext fields out of the frame, if that has not been done."""
+        if self._is_encoded:
+            # Made as a whole frame (`fast_headers`); from now on its parts count.
+            self._is_encoded = False
+            fields = decode_json_header(self.raw_header)
+            self._remark = fields.remark
+            self._ext_fields = fields.ext_fields
+            self._has_ext_fields = True
+        elif cython.compiled and self._entry_count >= 0:
             i: cython.int
             if self._remark_at > 0:
                 self._remark = self._text_at(
                     self._remark_at, self._remark_size, self._remark_is_escaped
                 )
             if self._has_ext_fields:
-                fields: dict = {}
+                ext_fields: dict = {}
                 for i in range(self._entry_count):
                     name = self._text_at(
                         self._entries[i].name_at, self._entries[i].name_size, False
                     )
-                    fields[name] = self._text_at(
+                    ext_fields[name] = self._text_at(
                         self._entries[i].value_at,
                         self._entries[i].value_size,
                         self._entries[i].is_escaped,
                     )
-                self._ext_fields = fields
+                self._ext_fields = ext_fields
             self._entry_count = -1
 
     def _text_at(self, at, size, is_escaped):
@@ -239,14 +249,21 @@ class Command:
     def encode_into(self, out):
         """Append the frame's buffers to a list; how many bytes they hold."""
         body = self._body
-        parts = body if isinstance(body, (list, tuple)) else (self.body,)
-        body_size = 0
-        for part in parts:
-            body_size += len(part)
+        if body is None:
+            body = self.body
+        if isinstance(body, (list, tuple)):
+            body_size = 0
+            for part in body:
+                body_size += len(part)
+        else:
+            body_size = len(body)
         head = self._frame if self._is_encoded else self._encode_head(body_size)
         out.append(head)
         if body_size:
-            out.extend(parts)
+            if isinstance(body, (list, tuple)):
+                out.extend(body)
+            else:
+                out.append(body)
         return len(head) + body_size
 
     def _encode_head(self, body_size):
@@ -259,21 +276,16 @@ class Command:
                     self.code, self.language, self.version, self.opaque, self.flag, remark, fields
                 )
             )
-        else:
-            header = b'{"code":%d%b,"flag":%d,"language":"%b","opaque":%d%b%b,"version":%d}' % (
-                self.code,
-                b"" if fields is None else b',"extFields":' + _json(fields),
-                self.flag,
-                language_name(self.language),
-                self.opaque,
-                b"" if remark is None else b',"remark":' + _json(remark),
-                b',"serializeTypeCurrentRPC":"JSON"',
-                self.version,
-            )
-        return b"%b%b%b" % (
-            (4 + len(header) + body_size).to_bytes(4, "big"),
-            (self.serialize_type << 24 | len(header)).to_bytes(4, "big"),
-            header,
+            return _WORDS.pack(4 + len(header) + body_size, _BINARY << 24 | len(header)) + header
+        return json_head(
+            self.code,
+            None if fields is None else _json(fields),
+            self.flag,
+            language_name(self.language),
+            self.opaque,
+            None if remark is None else _json(remark),
+            self.version,
+            body_size,
         )
 
     def __repr__(self):
