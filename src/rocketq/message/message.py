@@ -1,5 +1,6 @@
-# cython: boundscheck=True
-# (compiled as it stands, and with bounds: a record handed in by a caller may be anything)
+# cython: annotation_typing=False, boundscheck=True
+# (compiled as it stands, with the types in message.pxd, and with bounds: a record that a caller
+# hands in may be anything)
 """Messages: what a producer sends, and what a consumer gets.
 
 A `Message` is a topic, a body and properties. Tags, keys, delay level and the like are
@@ -10,7 +11,6 @@ A `MessageExt` is a message as a broker stored it. It keeps the bytes of its rec
 looks at bodies only pays for bodies only.
 """
 
-import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
@@ -32,10 +32,6 @@ KEY_SEPARATOR: Final = " "
 
 _BORN_V6: Final = SysFlag.BORN_HOST_V6
 _STORE_V6: Final = SysFlag.STORE_HOST_V6
-
-_unpack_int16 = struct.Struct(">h").unpack_from
-_unpack_int32 = struct.Struct(">i").unpack_from
-_unpack_int64 = struct.Struct(">q").unpack_from
 
 
 class Message:
@@ -107,11 +103,8 @@ class Message:
     @classmethod
     def of(cls, topic: str, body: bytes, properties: dict[str, str], flag: int = 0) -> "Message":
         """A message with exactly these properties, whoever they belong to; nothing is checked."""
-        message = Message.__new__(Message)
-        message._topic = topic
-        message._body = body
-        message._properties = properties
-        message._flag = flag
+        message = Message(topic, body, flag=flag)
+        message.properties = properties
         return message
 
     @property
@@ -441,14 +434,18 @@ class MessageExt(Message):
         )
 
 
+def _int16(record: bytes, at: int) -> int:
+    value = record[at] << 8 | record[at + 1]
+    return value - 0x10000 if value >= 0x8000 else value
+
+
 def _int32(record: bytes, at: int) -> int:
-    (value,) = _unpack_int32(record, at)
-    return value  # type: ignore[no-any-return]
+    value = record[at] << 24 | record[at + 1] << 16 | record[at + 2] << 8 | record[at + 3]
+    return value - 0x100000000 if value >= 0x80000000 else value
 
 
 def _int64(record: bytes, at: int) -> int:
-    (value,) = _unpack_int64(record, at)
-    return value  # type: ignore[no-any-return]
+    return _int32(record, at) << 32 | _int32(record, at + 4) & 0xFFFFFFFF
 
 
 def _body_at(record: bytes) -> int:
@@ -462,6 +459,5 @@ def _topic_span(record: bytes) -> tuple[int, int]:
     start = _body_at(record)
     start += _int32(record, start - 4)
     if record[7] == 0xAB:  # the lowest byte of the magic: version 2
-        (size,) = _unpack_int16(record, start)
-        return start + 2, start + 2 + size
+        return start + 2, start + 2 + _int16(record, start)
     return start + 1, start + 1 + record[start]
