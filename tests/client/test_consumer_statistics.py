@@ -32,7 +32,7 @@ def test_an_average_is_of_all_times() -> None:
 def test_failures_are_counted_apart_and_remembered_for_an_hour() -> None:
     clock = ManualClock(BEGIN_MS)
     statistics = ConsumerStatistics(clock)
-    statistics.consumed("orders", 10, 3, elapsed_ms=5)
+    statistics.consumed("orders", 10, 3, elapsed_ms=5, now_ms=clock.now_ms())
     topic = statistics.topic("orders")
     assert topic.consumed.total(clock.now_ms()) == 7
     assert topic.failed.total(clock.now_ms()) == 3

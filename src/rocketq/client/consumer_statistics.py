@@ -17,21 +17,22 @@ _HOUR_MS = 3_600_000
 class Meter:
     """A sum and a number of times over a sliding window."""
 
-    __slots__ = ("_bucket_ms", "_buckets", "_window_ms")
+    __slots__ = ("_bucket_ms", "_buckets", "_current", "_window_ms")
 
     def __init__(self, window_ms: int = _MINUTE_MS) -> None:
         self._window_ms = window_ms
         self._bucket_ms = window_ms // 6
         # [begin of the bucket, sum, times]
         self._buckets: deque[list[float]] = deque(maxlen=7)
+        self._current: list[float] = [float("-inf"), 0.0, 0.0]
 
-    def add(self, now_ms: int, value: float, times: int = 1) -> None:
-        begin = now_ms - now_ms % self._bucket_ms
-        if not self._buckets or self._buckets[-1][0] != begin:
-            self._buckets.append([begin, 0.0, 0.0])
-        bucket = self._buckets[-1]
+    def add(self, now_ms: int, value: float) -> None:
+        bucket = self._current
+        if now_ms >= bucket[0] + self._bucket_ms:
+            bucket = self._current = [now_ms - now_ms % self._bucket_ms, 0.0, 0.0]
+            self._buckets.append(bucket)
         bucket[1] += value
-        bucket[2] += times
+        bucket[2] += 1
 
     def total(self, now_ms: int) -> float:
         return sum(bucket[1] for bucket in self._recent(now_ms))
@@ -86,8 +87,7 @@ class ConsumerStatistics:
         statistics.pull_rt.add(now_ms, elapsed_ms)
         statistics.pulled.add(now_ms, count)
 
-    def consumed(self, topic: str, count: int, failed: int, elapsed_ms: float) -> None:
-        now_ms = self._clock.now_ms()
+    def consumed(self, topic: str, count: int, failed: int, elapsed_ms: float, now_ms: int) -> None:
         statistics = self.topic(topic)
         statistics.consume_rt.add(now_ms, elapsed_ms)
         if count > failed:

@@ -89,9 +89,9 @@ class Consumption:
         process_queue.last_consume_ms = now_ms
         if piece.status is not None:
             elapsed_ms = max(now_ms - piece.began_ms, 0)
-            self._statistics.consumed(
-                process_queue.queue.topic, len(piece.messages), failed_count, elapsed_ms
-            )
+            topic = process_queue.queue.topic
+            count = len(piece.messages)
+            self._statistics.consumed(topic, count, failed_count, elapsed_ms, now_ms)
             if piece.context is not None:
                 self._run_after(piece, elapsed_ms)
         process_queue.came_back()

@@ -12,7 +12,7 @@ exception for saying so on purpose, with the delay.
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -110,19 +110,12 @@ class Listener:
             takes_delivery=len(wanted) == 2,
         )
 
-    def call(self, messages: Sequence[MessageExt], delivery: Delivery) -> object:
+    def call(self, messages: Sequence[MessageExt], delivery: Delivery | None) -> Any:
         """Call the function; an async one answers its coroutine."""
         argument: object = messages if self.takes_list else messages[0]
         if self.takes_delivery:
             return self.function(argument, delivery)
         return self.function(argument)
-
-    async def consume(self, messages: Sequence[MessageExt], delivery: Delivery) -> "ConsumeStatus":
-        """Call an async function and wait for it."""
-        answer: Any = self.call(messages, delivery)
-        if isinstance(answer, Awaitable):
-            answer = await answer
-        return status_of(answer)
 
 
 def status_of(answer: object) -> ConsumeStatus:

@@ -130,16 +130,17 @@ class AsyncRunner:
     async def call(self, piece: Piece) -> None:
         if piece.process_queue.retired:
             return
-        delivery = _begin(piece, self._clock)
+        _begin(piece, self._listener, self._clock)
         try:
-            piece.status = await self._listener.consume(piece.messages, delivery)
+            answer = await self._listener.call(piece.messages, piece.delivery)
+            piece.status = ConsumeStatus.SUCCESS if answer is None else status_of(answer)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            _failed(piece, delivery, error)  # something the listener awaited was cancelled
+            _failed(piece, error)  # something the listener awaited was cancelled
         except Exception as error:
-            _failed(piece, delivery, error)
+            _failed(piece, error)
 
     async def close(self, timeout_s: float) -> bool:
         self._closing = True
@@ -174,6 +175,11 @@ class ThreadRunner:
         self._idle.set()
         self._calls: dict[int, asyncio.Future[None]] = {}
         self._closing = False
+
+    @property
+    def thread_count(self) -> int:
+        """Threads there are at the moment."""
+        return len(self._threads)
 
     def wake(self) -> None:
         # Some pieces wait in line, so that a thread never has to wait for the loop.
@@ -241,14 +247,16 @@ class ThreadRunner:
     def _consume(self, piece: Piece) -> None:
         if piece.process_queue.retired:
             return
-        delivery = _begin(piece, self._clock)
+        _begin(piece, self._listener, self._clock)
         try:
-            answer: Any = self._listener.call(piece.messages, delivery)
-            if inspect.isawaitable(answer):  # a plain function that hands out a coroutine
+            answer = self._listener.call(piece.messages, piece.delivery)
+            if answer is not None and inspect.isawaitable(
+                answer
+            ):  # a plain function that hands out a coroutine
                 answer = asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
             piece.status = status_of(answer)
         except BaseException as error:  # whatever it is, the thread must live on
-            _failed(piece, delivery, error)
+            _failed(piece, error)
 
     def _tell_loop(self, callback: Any, *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -283,17 +291,18 @@ async def _await(awaitable: Awaitable[object]) -> object:
     return await awaitable
 
 
-def _begin(piece: Piece, clock: Clock) -> Delivery:
+def _begin(piece: Piece, listener: Listener, clock: Clock) -> None:
     piece.began_ms = clock.now_ms()
     piece.status = piece.error = None
-    piece.delivery = delivery = Delivery(piece.process_queue.queue)
-    return delivery
+    piece.delivery = Delivery(piece.process_queue.queue) if listener.takes_delivery else None
 
 
-def _failed(piece: Piece, delivery: Delivery, error: BaseException) -> None:
+def _failed(piece: Piece, error: BaseException) -> None:
     piece.status = ConsumeStatus.LATER
     piece.error = error
-    apply_error(error, delivery)
+    if piece.delivery is None:
+        piece.delivery = Delivery(piece.process_queue.queue)
+    apply_error(error, piece.delivery)
     if isinstance(error, ConsumeLater):
         logger.info("the listener wants %s", _described(piece, error))
     else:

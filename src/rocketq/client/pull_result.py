@@ -6,6 +6,7 @@ from enum import Enum
 
 from rocketq.client.api import PullResponse
 from rocketq.client.subscription import Subscription
+from rocketq.message.batch import unwrap_inner_batch
 from rocketq.message.flags import SysFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_retry_topic, unwrap_namespace
@@ -13,6 +14,10 @@ from rocketq.message.properties import PropertyName
 from rocketq.message.queue import MessageQueue
 from rocketq.message.record import decode_records
 from rocketq.remoting.codes import ResponseCode
+
+# The lowest byte of a record's sysFlag: looked at in every message, so without decoding it.
+_SYS_FLAG_AT = 39
+_INNER_BATCH = int(SysFlag.INNER_BATCH)
 
 FilterHook = Callable[[Sequence[MessageExt]], Sequence[MessageExt]]
 """Sees what passed the tag check and answers what is to be delivered."""
@@ -81,7 +86,10 @@ def pulled_messages(
     namespace: str = "",
 ) -> list[MessageExt]:
     """The messages in a pull's body, under the topic their consumer knows."""
-    messages = subscription.wanted(decode_records(body, queue.broker_name, added))
+    messages = decode_records(body, queue.broker_name, added)
+    if any(message.record[_SYS_FLAG_AT] & _INNER_BATCH for message in messages):
+        messages = [each for message in messages for each in _unwrapped(message)]
+    messages = subscription.wanted(messages)
     if is_retry_topic(queue.topic):
         for message in messages:
             message.topic = unwrap_namespace(
@@ -93,6 +101,8 @@ def pulled_messages(
     return messages
 
 
-def is_inner_batch(message: MessageExt) -> bool:
-    """Whether the body holds several messages, as topics of 5.x's batch kind store them."""
-    return bool(message.sys_flag & SysFlag.INNER_BATCH and message.sys_flag & SysFlag.NEED_UNWRAP)
+def _unwrapped(message: MessageExt) -> list[MessageExt]:
+    """A record of 5.x's batch topics holds several messages; any other is one."""
+    if message.sys_flag & SysFlag.INNER_BATCH and message.sys_flag & SysFlag.NEED_UNWRAP:
+        return unwrap_inner_batch(message)
+    return [message]
