@@ -100,9 +100,11 @@ class LocalBroker:
         if not self._ready.wait(_START_WITHIN_S):
             raise RuntimeError(f"the broker did not start within {_START_WITHIN_S:g} s")
         if self._failure is not None:
+            failure, self._failure = self._failure, None
             self._thread.join()
             self._thread = None
-            raise self._failure
+            self.close()
+            raise failure
 
     def stop(self) -> None:
         """Stop both in order; the data stays, for another `start`."""

@@ -88,7 +88,7 @@ class BrokerUnderTest:
     async def wait_for_messages(self, topic: str, count: int) -> list[MessageExt]:
         """Everything stored in a topic, once there is so much of it."""
         async with asyncio.timeout(30):
-            while len(found := await self.messages(topic)) < count:
+            while len(found := await self.messages(topic)) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         return found
 
@@ -106,12 +106,10 @@ def _brokers() -> list[Any]:
 
 
 @pytest.fixture(params=_brokers())
-async def broker(
-    request: pytest.FixtureRequest, local_broker: LocalBroker
-) -> AsyncIterator[BrokerUnderTest]:
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[BrokerUnderTest]:
     """The broker a test runs against."""
     is_ours = request.param is None
-    namesrv = local_broker.namesrv if is_ours else request.param
+    namesrv = request.getfixturevalue("local_broker").namesrv if is_ours else request.param
     async with ClientInstance.opened(ClientConfig(namesrv=namesrv)) as client:
         yield BrokerUnderTest(namesrv, client, is_ours=is_ours)
 

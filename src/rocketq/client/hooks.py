@@ -7,9 +7,9 @@ changes nothing for the message, except in a `SendFilter`, whose whole purpose i
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rocketq.client.send_result import SendResult
 from rocketq.message.message import Message, MessageExt
@@ -70,6 +70,13 @@ class EndTransactionContext:
     namespace: str = ""
 
 
+SendFilter: TypeAlias = Callable[[SendContext], None]
+"""May refuse a send, by raising."""
+
+EndTransactionHook: TypeAlias = Callable[[EndTransactionContext], None]
+"""Watches transactions being settled."""
+
+
 class SendHook(Protocol):
     """Watches sends."""
 
@@ -78,24 +85,12 @@ class SendHook(Protocol):
     def after(self, context: SendContext) -> None: ...
 
 
-class SendFilter(Protocol):
-    """May refuse a send, by raising."""
-
-    def __call__(self, context: SendContext) -> None: ...
-
-
 class ConsumeHook(Protocol):
     """Watches listeners."""
 
     def before(self, context: ConsumeContext) -> None: ...
 
     def after(self, context: ConsumeContext) -> None: ...
-
-
-class EndTransactionHook(Protocol):
-    """Watches transactions being settled."""
-
-    def __call__(self, context: EndTransactionContext) -> None: ...
 
 
 def run_before(hooks: Sequence[SendHook], context: SendContext) -> None:

@@ -26,6 +26,7 @@ from rocketq.client.trace_records import (
     encode_record,
 )
 from rocketq.common.errors import RocketqError
+from rocketq.common.service import asked_to_stop
 from rocketq.message.message import Message
 from rocketq.message.names import TRACE_TOPIC
 from rocketq.message.properties import PropertyName
@@ -50,7 +51,9 @@ class Trace:
         self._instance = instance
         self._producer = producer
         self._topic = topic
-        self._waiting: asyncio.Queue[tuple[TraceRecord, str]] = asyncio.Queue(_WAITING_MAX)
+        self._waiting: list[tuple[TraceRecord, str]] = []
+        self._has_waiting = asyncio.Event()
+        self._stop = asyncio.Event()
         self._dropped = 0
         self._task = asyncio.create_task(self._run(), name="rocketq trace")
 
@@ -67,14 +70,12 @@ class Trace:
 
     async def close(self) -> None:
         """Send what is waiting, then stop."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        try:
-            async with asyncio.timeout(_CLOSE_WITHIN_S):
-                while not self._waiting.empty():
-                    await self._send(self._take())
-        except (TimeoutError, RocketqError) as error:
-            logger.warning("trace records lost at close: %s", error)
+        self._stop.set()
+        self._has_waiting.set()
+        _, late = await asyncio.wait([self._task], timeout=_CLOSE_WITHIN_S)
+        if late:
+            self._task.cancel()
+            logger.warning("trace records lost: they were not sent within %g s", _CLOSE_WITHIN_S)
         if self._dropped:
             logger.warning("%d trace records were dropped", self._dropped)
 
@@ -188,22 +189,26 @@ class Trace:
     # --------------------------------------------------------------- sending
 
     def _record(self, record: TraceRecord, msg_id: str, keys: Iterable[str]) -> None:
-        try:
-            self._waiting.put_nowait((record, " ".join([msg_id, *keys])))
-        except asyncio.QueueFull:
+        if len(self._waiting) >= _WAITING_MAX:
             self._dropped += 1
+            return
+        self._waiting.append((record, " ".join([msg_id, *keys])))
+        self._has_waiting.set()
 
     async def _run(self) -> None:
-        while True:
-            first = await self._waiting.get()
-            await asyncio.sleep(_LINGER_S)
+        stopping = False
+        while not stopping:
+            await self._has_waiting.wait()
+            stopping = await asked_to_stop(self._stop, within_s=_LINGER_S)
             try:
-                await self._send([first, *self._take()])
+                await self._send(self._take())
             except RocketqError as error:
                 logger.warning("trace records lost: %s", error)
 
     def _take(self) -> list[tuple[TraceRecord, str]]:
-        return [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
+        taken, self._waiting = self._waiting, []
+        self._has_waiting.clear()
+        return taken
 
     async def _send(self, records: list[tuple[TraceRecord, str]]) -> None:
         body = ""
