@@ -207,9 +207,7 @@ class Appender:
                     properties = _without_crc(properties)
                 elif len(properties) > 0 and properties[len(properties) - 1] != 2:
                     properties = properties + b"\x02"
-                properties_size: cython.Py_ssize_t = len(properties) + (
-                    20 if self._with_crc else 0
-                )
+                properties_size: cython.Py_ssize_t = len(properties) + (20 if self._with_crc else 0)
                 size: cython.Py_ssize_t = record_size(
                     len(body),
                     len(message.topic_bytes),
@@ -271,9 +269,7 @@ class Appender:
         self.put_count += len(records)
         self.put_bytes += total
         self._note_latency(_monotonic_ns() - began)
-        return AppendResult(
-            _OK, first, total, first_offset, timestamp, len(records), positions
-        )
+        return AppendResult(_OK, first, total, first_offset, timestamp, len(records), positions)
 
     # --- Checks
 
@@ -287,7 +283,7 @@ class Appender:
             self._long_topics and topic_size <= 255 and message.topic.startswith("%RETRY%")
         ):
             return _ILLEGAL
-        if topic_size == 0 or topic_size > self._max_topic and topic_size <= 127:
+        if topic_size == 0 or (topic_size > self._max_topic and topic_size <= 127):
             return _ILLEGAL
         if message.body is None or message.queue_id < 0:
             return _ILLEGAL
@@ -298,7 +294,10 @@ class Appender:
 
     @cython.cfunc
     def _check_sizes(
-        self, body_size: cython.Py_ssize_t, properties_size: cython.Py_ssize_t, size: cython.Py_ssize_t
+        self,
+        body_size: cython.Py_ssize_t,
+        properties_size: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
     ) -> cython.int:
         if properties_size > _MAX_PROPERTIES:
             return _PROPERTIES_SIZE_EXCEEDED
@@ -347,9 +346,7 @@ class Appender:
         if (
             self.is_dispatching
             and self._dispatcher.position == position
-            and self._dispatcher.dispatch(
-                queue, properties, position, size, sys_flag, timestamp
-            )
+            and self._dispatcher.dispatch(queue, properties, position, size, sys_flag, timestamp)
         ):
             return True
         if self.waker is not None:
@@ -361,10 +358,11 @@ class Appender:
         if self._now_ms is not None:
             return self._now_ms()
         if cython.compiled:
-            now: timespec
+            now = cython.declare(timespec)
             clock_gettime(CLOCK_REALTIME, cython.address(now))
             return cython.cast(cython.longlong, now.tv_sec) * 1000 + now.tv_nsec // 1000000
-        return time.time_ns() // 1_000_000
+        else:
+            return time.time_ns() // 1_000_000
 
     @cython.cfunc
     def _note_latency(self, elapsed_ns: cython.longlong) -> cython.bint:
@@ -406,7 +404,8 @@ def _without_crc(properties: bytes) -> bytes:
 @cython.inline
 def _monotonic_ns() -> cython.longlong:
     if cython.compiled:
-        now: timespec
+        now = cython.declare(timespec)
         clock_gettime(CLOCK_MONOTONIC, cython.address(now))
         return cython.cast(cython.longlong, now.tv_sec) * 1000000000 + now.tv_nsec
-    return time.monotonic_ns()
+    else:
+        return time.monotonic_ns()

@@ -128,7 +128,8 @@ class CommitLog:
         self.flushed = position
         last = self._segments.last
         if last is not None and position < last.end:
-            last.clear_from(position)
+            if last.data_ranges(position, last.end):
+                last.clear_from(position)
             self._attach(last)
             self.tail.limit = position
 
@@ -179,7 +180,8 @@ class CommitLog:
             start = tail.segment_end
             if remaining > 0:
                 segment = self._segments.last
-                assert segment is not None and remaining >= BLANK_SIZE
+                assert segment is not None
+                assert remaining >= BLANK_SIZE, remaining
                 if tail.end + BLANK_SIZE > tail.limit:
                     segment.write_zeros(max(tail.limit, tail.end), BLANK_SIZE)
         prepared = self._allocation.take(start)
@@ -204,9 +206,7 @@ class CommitLog:
         folders = self._folders
         if len(folders) > 1:
             roomy = [
-                folder
-                for folder in folders
-                if self._disk.usage(folder).ratio <= self._forced_ratio
+                folder for folder in folders if self._disk.usage(folder).ratio <= self._forced_ratio
             ]
             folders = sorted(roomy or folders)
         return folders[start // self._file_size % len(folders)] / file_name(start)

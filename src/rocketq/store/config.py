@@ -140,9 +140,7 @@ class StoreConfig:
     duplication_enable: bool = False
 
     # Kinds of storage that RocketMQ offers besides; only the default one exists here.
-    enable_d_leger_commit_log: bool = field(
-        default=False, metadata=key("enableDLegerCommitLog")
-    )
+    enable_d_leger_commit_log: bool = field(default=False, metadata=key("enableDLegerCommitLog"))
     store_type: str = "default"
     enable_consume_queue_ext: bool = False
     enable_lmq: bool = False

@@ -51,6 +51,23 @@ class QueueEntry(NamedTuple):
         return self.size == FILLER_SIZE
 
 
+class QueueSync(NamedTuple):
+    """Files and folders of a queue, to be waited for in a thread."""
+
+    segments: list[Segment]
+    folders: list[Path]
+    disk: Disk
+
+    def run(self) -> None:
+        for segment in self.segments:
+            segment.sync()
+        for folder in self.folders:
+            try:
+                self.disk.sync_folder(folder)
+            except FileNotFoundError:
+                pass  # the topic was deleted meanwhile
+
+
 class QueueSurroundings(Protocol):
     """What a queue needs from those who keep it."""
 
@@ -81,7 +98,8 @@ class ConsumeQueue:
         self.min_offset = 0
         self.has_gap = False
         """Whether entries are missing that the log may still have."""
-        self.has_new_files = False
+        self._has_new_files = False
+        self._synced_to = 0
         self._zeroed_to = 0
         self._folder = folder
         self._disk = disk
@@ -100,6 +118,7 @@ class ConsumeQueue:
         end = self._find_end()
         entries = self._count_below(log_end, end)
         self._cut(entries)
+        self._synced_to = self.tail.end
 
     def create_empty(self) -> None:
         """Begin a queue that has no files yet."""
@@ -191,6 +210,7 @@ class ConsumeQueue:
                 stop += ENTRY_SIZE
             if stop > at:
                 last.write(bytes(stop - at), end)
+                self._synced_to = min(self._synced_to, end)
 
     def cut_at(self, log_end: int) -> None:
         """Forget the entries for what the log no longer has."""
@@ -285,7 +305,7 @@ class ConsumeQueue:
             start = end // self._segments.file_size * self._segments.file_size
             assert last is None or start == last.end, (start, last)
             segment = self._segments.create(start)
-            self.has_new_files = True
+            self._has_new_files = True
             if start < end and self._segments.first is segment:
                 self._fill_front(segment, end)
         limit = self._zeroed_limit(segment, end)
@@ -310,7 +330,8 @@ class ConsumeQueue:
 
     def begin_at(self, offset: int) -> None:
         """Let an empty queue begin with this number."""
-        assert self.tail.end == 0 and len(self._segments) == 0, self
+        assert self.tail.end == 0, self
+        assert len(self._segments) == 0, self
         self.tail.end = offset * ENTRY_SIZE
         self.tail.next_offset = offset
         self.min_offset = offset
@@ -344,6 +365,7 @@ class ConsumeQueue:
             except OSError as error:
                 self._surroundings.queue_failed(self, error)
                 return False
+            self._synced_to = min(self._synced_to, offset * ENTRY_SIZE)
             self._surroundings.queue_dirtied(self)
             if offset == self.end_offset - 1:
                 self.tail.end_position = position + size
@@ -398,14 +420,19 @@ class ConsumeQueue:
 
     # --- The end
 
-    def sync(self) -> None:
-        """Wait until the entries are on the disk. May run in another thread."""
-        if self.has_new_files:
-            self.has_new_files = False
-            for folder in (self._folder, self._folder.parent, self._folder.parent.parent):
-                self._disk.sync_folder(folder)
-        for segment in list(self._segments)[-2:]:
-            segment.sync()
+    def unsynced(self) -> "QueueSync":
+        """What has to be waited for until all entries are on the disk; they then count as such."""
+        segments = [
+            segment
+            for segment in self._segments
+            if segment.end > self._synced_to and segment.start < self.tail.end
+        ]
+        folders: list[Path] = []
+        if self._has_new_files:
+            self._has_new_files = False
+            folders = [self._folder, self._folder.parent, self._folder.parent.parent]
+        self._synced_to = self.tail.end
+        return QueueSync(segments, folders, self._disk)
 
     def close(self) -> None:
         self.tail.detach()
@@ -413,6 +440,7 @@ class ConsumeQueue:
 
     def clear(self) -> None:
         """Begin anew, without any entries."""
+        self._synced_to = 0
         self._segments.remove_all()
         self.min_offset = 0
         self._set_end(0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rocketq.store.consume_queue import ConsumeQueue
 from rocketq.store.disk import Disk
+from rocketq.store.errors import StoreError
 from rocketq.store.queue_tail import QueueTail
 from rocketq.store.segment import Segment
 
@@ -85,6 +86,8 @@ class ConsumeQueues:
         """A queue, made if it does not exist. Its files come with its first entry."""
         queue = self.find(topic, queue_id)
         if queue is None:
+            if "/" in topic or "\0" in topic or topic in (".", ".."):
+                raise StoreError(f"{topic!r} cannot be the name of a topic")
             queue = self._new(topic, queue_id)
             queue.create_empty()
             self._queues.setdefault(topic, {})[queue_id] = queue

@@ -67,7 +67,9 @@ class AbortFile:
 
     def create(self) -> None:
         """Say that the store is open; the content is the process id, as RocketMQ writes it."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
+        )
         try:
             os.write(descriptor, str(os.getpid()).encode())
             os.fsync(descriptor)

@@ -134,9 +134,7 @@ class Dispatcher:
         self.last_timestamp = timestamp
         self.position = position + size
         if self.listener is not None and transaction != _PREPARED and transaction != _ROLLBACK:
-            self.listener(
-                tail.topic, tail.queue_id, tail.end // 20, code, timestamp, properties
-            )
+            self.listener(tail.topic, tail.queue_id, tail.end // 20, code, timestamp, properties)
         return True
 
     @cython.cfunc
@@ -212,4 +210,5 @@ def _hash(
                 return java_hash_bytes(text[at : at + size], seed)
             h = 31 * h + raw[i]
         return cython.cast(cython.int, h)
-    return java_hash_bytes(text[at : at + size], seed)
+    else:
+        return java_hash_bytes(text[at : at + size], seed)

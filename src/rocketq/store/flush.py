@@ -19,6 +19,7 @@ store is opened anew and reads what is really there.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from rocketq.common.clock import Clock
@@ -26,7 +27,7 @@ from rocketq.common.service import asked_to_stop
 from rocketq.store.checkpoint import Checkpoint
 from rocketq.store.commit_log import CommitLog
 from rocketq.store.config import StoreConfig
-from rocketq.store.consume_queue import ConsumeQueue
+from rocketq.store.consume_queue import QueueSync
 from rocketq.store.consume_queues import ConsumeQueues
 from rocketq.store.disk import PAGE_SIZE, Disk
 from rocketq.store.dispatch import Dispatcher
@@ -71,6 +72,8 @@ class LogFlush:
         self._running: asyncio.Future[PutStatus] | None = None
         self._gathering: asyncio.Future[PutStatus] | None = None
         self._wanted = False
+        # A thread of its own: others may be waiting for slow disks too.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
 
     # --- SYNC_FLUSH
 
@@ -87,9 +90,7 @@ class LogFlush:
             return self._running
         if self._gathering is None:
             self._gathering = loop.create_future()
-            loop.call_later(
-                self._config.sync_flush_timeout / 1000, _give_up, self._gathering
-            )
+            loop.call_later(self._config.sync_flush_timeout / 1000, _give_up, self._gathering)
         self.request()
         return self._gathering
 
@@ -118,7 +119,8 @@ class LogFlush:
         timestamp = self._appender.last_timestamp
         segments = self._log.unflushed()
         try:
-            await asyncio.to_thread(_sync_all, segments)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._thread, _sync_all, segments)
         except OSError as error:
             self._fail(error)
         else:
@@ -161,6 +163,7 @@ class LogFlush:
             if self._log.end - self._log.flushed >= max(least, 1):
                 await self.flush()
         await self.flush()
+        self._thread.shutdown()
 
     async def flush(self) -> None:
         """Wait until everything that is in the log now is on the disk, or flushing has failed."""
@@ -212,6 +215,7 @@ class DerivedFlush:
         self._flush_log = flush_log
         self._on_failure = on_failure
         self._thorough_position = 0
+        self._after_crash = False
         self._lock = asyncio.Lock()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -240,15 +244,19 @@ class DerivedFlush:
         start = self._dispatcher.last_start
         timestamp = self._dispatcher.last_timestamp
         index_end = self._index.end_position if self._index is not None else -1
-        dirty = self._queues.take_dirty()
+        queues = [queue.unsynced() for queue in self._queues.take_dirty()]
         index_files = self._index.unsynced() if self._index is not None else []
         index_folder = self._index.take_new_folder() if self._index is not None else None
-        if not dirty and position == self._thorough_position:
+        if not queues and position == self._thorough_position:
             return
         # The log first: no checkpoint may speak of entries whose messages could still be lost.
         await self._flush_log()
         try:
-            await asyncio.to_thread(_sync_queues, dirty)
+            if self._after_crash:
+                # What the crashed process wrote is in the page cache, and nobody knows where.
+                await asyncio.to_thread(self._disk.sync_everything)
+                self._after_crash = False
+            await asyncio.to_thread(_sync_queues, queues)
             await asyncio.to_thread(_sync_all, index_files)
             if index_folder is not None:
                 await asyncio.to_thread(self._disk.sync_folder, index_folder)
@@ -266,15 +274,16 @@ class DerivedFlush:
             if indexed:
                 checkpoint.index_msg_timestamp = indexed
 
-    def start_from(self, position: int, index_end: int) -> None:
-        """What recovery has made sure of."""
-        self._thorough_position = self.queues_durable = position
-        self.index_durable = index_end
+    def start_from(self, queues_durable: int, index_durable: int, *, after_crash: bool) -> None:
+        """What is known to be on the disk when the store is opened."""
+        self._thorough_position = self.queues_durable = queues_durable
+        self.index_durable = index_durable
+        self._after_crash = after_crash
 
 
-def _sync_queues(queues: list[ConsumeQueue]) -> None:
+def _sync_queues(queues: list[QueueSync]) -> None:
     for queue in queues:
-        queue.sync()
+        queue.run()
 
 
 __all__: Final = ["DerivedFlush", "LogFlush"]

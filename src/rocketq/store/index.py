@@ -174,9 +174,7 @@ class Index:
 
     # --- Asking
 
-    def find(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
-    ) -> list[int]:
+    def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Log positions of messages that may carry a key, in the order of the log."""
         key_hash = positive_hash(java_hash(f"{topic}#{key}"))
         found: list[int] = []

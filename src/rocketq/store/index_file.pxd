@@ -20,5 +20,6 @@ cdef class IndexFile:
 
     cpdef bint put(self, int key_hash, long long position, long long timestamp)
     cdef int _number(self, long long at)
+    cdef long long _position(self, long long at)
     cdef _put_number(self, long long at, int number)
     cdef _write_header(self)

@@ -24,7 +24,7 @@ import struct
 import cython
 
 if cython.compiled:
-    from cython.cimports.rocketq.store.big_endian import get32, put32, put64
+    from cython.cimports.rocketq.store.big_endian import get32, get64, put32, put64
 
 HEADER_SIZE = 40
 ENTRY_SIZE = 20
@@ -32,6 +32,7 @@ ENTRY_SIZE = 20
 _HEADER = struct.Struct(">qqqqii")
 _ENTRY = struct.Struct(">iqii")
 _NUMBER = struct.Struct(">i")
+_POSITION = struct.Struct(">q")
 
 
 @cython.ccall
@@ -87,9 +88,9 @@ class IndexFile:
         """Add an entry. False: the file is full, or its next entry has no room yet."""
         if self.count >= self.limit:
             return False
-        slot_at: cython.longlong = HEADER_SIZE + cython.cast(
-            cython.longlong, key_hash % self.slots
-        ) * 4
+        slot_at: cython.longlong = (
+            HEADER_SIZE + cython.cast(cython.longlong, key_hash % self.slots) * 4
+        )
         before: cython.int = self._number(slot_at)
         if before <= 0 or before > self.count:
             before = 0
@@ -100,9 +101,7 @@ class IndexFile:
                 seconds = 0
             elif seconds > 0x7FFFFFFF:
                 seconds = 0x7FFFFFFF
-        entry_at: cython.longlong = self._entries_at + cython.cast(
-            cython.longlong, self.count
-        ) * 20
+        entry_at: cython.longlong = self._entries_at + cython.cast(cython.longlong, self.count) * 20
         if cython.compiled:
             p: cython.p_uchar = cython.address(self.view[entry_at])
             put32(p, key_hash)
@@ -165,50 +164,58 @@ class IndexFile:
         Entries are written one after another with growing positions; after a power failure
         some of the last may be missing, and any slot may be old. Returns how many are kept.
         """
-        number: cython.int = 1
-        begin_position: cython.longlong = 0
-        last_position: cython.longlong = -1
-        last_seconds: cython.longlong = 0
-        slot: cython.longlong
-        for slot in range(self.slots):
-            if self._number(HEADER_SIZE + slot * 4) != 0:
-                self._put_number(HEADER_SIZE + slot * 4, 0)
+        at: cython.longlong
+        for at in range(HEADER_SIZE, self._entries_at, 4):
+            if self._number(at) != 0:
+                self._put_number(at, 0)
         self.used_slots = 0
-        while number < self.max_entries:
-            stored, position, seconds, _ = self.entry(number)
-            if stored < 0 or seconds < 0 or position < last_position or position >= log_end:
+        number: cython.int = 1
+        first: cython.longlong = 0
+        last: cython.longlong = -1
+        seconds: cython.longlong = 0
+        while number < self.max_entries and self.begin_timestamp > 0:
+            at = self._entries_at + cython.cast(cython.longlong, number) * 20
+            key_hash: cython.int = self._number(at)
+            position: cython.longlong = self._position(at + 4)
+            since: cython.int = self._number(at + 12)
+            if key_hash < 0 or since < 0 or position < last or position >= log_end:
                 break
-            if stored == 0 and position == 0 and (number > 1 or self.begin_position != 0):
-                break
-            slot_at: cython.longlong = HEADER_SIZE + (stored % self.slots) * 4
+            if key_hash == 0 and position == 0 and (number > 1 or self.begin_position != 0):
+                break  # never written
+            slot_at: cython.longlong = HEADER_SIZE + (key_hash % self.slots) * 4
             before: cython.int = self._number(slot_at)
             if before == 0:
                 self.used_slots += 1
-            at: cython.longlong = self._entries_at + cython.cast(cython.longlong, number) * 20
             self._put_number(at + 16, before)
             self._put_number(slot_at, number)
             if number == 1:
-                begin_position = position
-            last_position = position
-            last_seconds = seconds
+                first = position
+            last = position
+            seconds = since
             number += 1
         if number > 1:
-            self.begin_position = begin_position
-            self.end_position = last_position
-            self.end_timestamp = self.begin_timestamp + last_seconds * 1000
+            self.begin_position = first
+            self.end_position = last
+            self.end_timestamp = self.begin_timestamp + seconds * 1000
         self.count = number
         self._write_header()
         return number - 1
 
     @cython.cfunc
-    @cython.inline
     def _number(self, at: cython.longlong) -> cython.int:
         if cython.compiled:
             return get32(cython.address(self.view[at]))
-        return _NUMBER.unpack_from(self.view, at)[0]
+        else:
+            return _NUMBER.unpack_from(self.view, at)[0]
 
     @cython.cfunc
-    @cython.inline
+    def _position(self, at: cython.longlong) -> cython.longlong:
+        if cython.compiled:
+            return get64(cython.address(self.view[at]))
+        else:
+            return _POSITION.unpack_from(self.view, at)[0]
+
+    @cython.cfunc
     def _put_number(self, at: cython.longlong, number: cython.int):
         if cython.compiled:
             put32(cython.address(self.view[at]), number)

@@ -163,9 +163,7 @@ class LogScan(LogPass):
 class LogReplay(LogPass):
     """Dispatches the records without handing them out."""
 
-    def __init__(
-        self, segments: Segments, start: int, stop: int | None, replay: Replay
-    ) -> None:
+    def __init__(self, segments: Segments, start: int, stop: int | None, replay: Replay) -> None:
         super().__init__(segments, start, stop)
         self._replay = replay
 

@@ -40,8 +40,8 @@ from rocketq.store.log_scan import Damage, LogReplay
 from rocketq.store.message_inner import MessageInner
 from rocketq.store.reader import QueueReader
 from rocketq.store.recovery import Recovery, RecoveryReport
-from rocketq.store.results import AppendResult, GetResult, PutStatus
 from rocketq.store.replay import Replay
+from rocketq.store.results import AppendResult, GetResult, PutStatus
 from rocketq.store.retention import Retention
 from rocketq.store.running_flags import Flag, RunningFlags
 from rocketq.store.statistics import StoreStatistics
@@ -185,12 +185,12 @@ class MessageStore:
         report = recovery.run(crashed=crashed)
         self._queues.repair = recovery.repair_queue
         self._log.marks.start_from(report.start)
+        progress = self._checkpoint.progress
         self._derived.start_from(
-            report.start if crashed else report.end,
+            report.end if report.is_clean else (progress.queues_durable if progress else 0),
             self._index.end_position if self._index is not None else -1,
+            after_crash=not report.is_clean,
         )
-        if not crashed:
-            self._log.note_flushed(report.end)
         return report
 
     async def close(self) -> None:
@@ -453,9 +453,7 @@ class MessageStore:
         at = 68 if born_v6 else 56
         return int.from_bytes(head[at : at + 8], "big", signed=True)
 
-    def entries(
-        self, topic: str, queue_id: int, offset: int, count: int
-    ) -> Iterator[QueueEntry]:
+    def entries(self, topic: str, queue_id: int, offset: int, count: int) -> Iterator[QueueEntry]:
         """The entries of a queue from a number on; fillers (`is_filler`) stand for lost ones."""
         queue = self._queues.find(topic, queue_id)
         return queue.entries(offset, count) if queue is not None else iter(())

@@ -69,9 +69,7 @@ class QueueTail:
             put32(p + 8, size)
             put64(p + 12, tags_code)
         else:
-            _ENTRY.pack_into(
-                self.view, self.end - self.view_start, position, size, tags_code
-            )
+            _ENTRY.pack_into(self.view, self.end - self.view_start, position, size, tags_code)
         self.end += _SIZE
         self.end_position = position + size
         self.used = True

@@ -24,7 +24,7 @@ else:
     from rocketq.store.results import GetResult
 
 _ENTRY = struct.Struct(">qiq")
-_HEAD = struct.Struct(">iI20xq")  # size, magic, physical offset
+_HEAD = struct.Struct(">iI")  # size, magic
 
 # GetStatus, as the integers that results hold
 _FOUND = cython.declare(cython.int, 0)
@@ -115,8 +115,16 @@ class QueueReader:
         log_end: cython.longlong = self._log.end
         log_min: cython.longlong = self._log.min_offset
         self._collect(
-            result, view, window_start, window_end, offset, max_count, max_bytes, filter,
-            log_min, log_end,
+            result,
+            view,
+            window_start,
+            window_end,
+            offset,
+            max_count,
+            max_bytes,
+            filter,
+            log_min,
+            log_end,
         )
         if result.next_offset == offset:
             # An entry that cannot be: the queue is damaged here.
@@ -149,7 +157,6 @@ class QueueReader:
         if cython.compiled:
             raw: cython.const[cython.uchar][::1] = entries
             p: cython.p_const_uchar
-            record: cython.p_const_uchar
         at: cython.longlong = offset
         stop: cython.longlong = offset + max(self._scan_bytes, 20 * max_count) // 20
         if stop > window_end:
@@ -235,7 +242,7 @@ class QueueReader:
 
     @cython.cfunc
     def _is_record(self, position: cython.longlong, size: cython.int) -> cython.bint:
-        """Whether a record of this size starts here and knows that it does."""
+        """Whether a record of this size starts here."""
         if size < 48:
             return False
         at: cython.longlong = position - self._segment_start
@@ -248,13 +255,12 @@ class QueueReader:
                 and p[6] == 0x20
                 and (p[7] == 0xA7 or p[7] == 0xAB)
             )
-        stored, magic, _ = _HEAD.unpack_from(self._segment_view, at)
-        return stored == size and magic in (0xDAA320A7, 0xDAA320AB)
+        else:
+            stored, magic = _HEAD.unpack_from(self._segment_view, at)
+            return stored == size and magic in (0xDAA320A7, 0xDAA320AB)
 
     @cython.cfunc
-    def _properties_match(
-        self, filter, position: cython.longlong, size: cython.int
-    ) -> cython.bint:
+    def _properties_match(self, filter, position: cython.longlong, size: cython.int) -> cython.bint:
         fields = read_record(self._segment_view, position - self._segment_start)
         return filter.matches_properties(decode_properties(fields.properties))
 

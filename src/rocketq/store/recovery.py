@@ -17,6 +17,7 @@ that lacks entries from before the place where reading began, and an index that 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from rocketq.message.record import RecordFields, check_record, read_record
 from rocketq.store.checkpoint import Checkpoint
@@ -33,7 +34,8 @@ from rocketq.store.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-_NO_END = 1 << 62
+_NO_END: Final = 1 << 62
+_BLANK_MAGIC: Final = b"\xcb\xd4\x31\x94"
 
 
 @dataclass(slots=True)
@@ -91,12 +93,27 @@ class Recovery:
         self._queues.set_log_range(self._log.min_offset, _NO_END)
         self._read(report)
         self._log.end_at(report.end)
+        self._note_durable(report)
         self._queues.set_log_range(self._log.min_offset, report.end)
         for queue in self._queues.opened():
             queue.cut_at(report.end)
             queue.correct_min_offset(self._log.min_offset)
         self._dispatcher.position = report.end
         return report
+
+    def _note_durable(self, report: RecoveryReport) -> None:
+        """Say how much of the log is on the disk, which after a crash need not be all of it."""
+        if report.is_clean:
+            self._log.flushed = report.end
+            return
+        progress = self._checkpoint.progress
+        durable = report.start if progress is None else progress.log_durable
+        self._log.flushed = min(durable, report.end)
+        if self._config.is_sync_flush:
+            # Readers see nothing that could still be lost.
+            for segment in self._log.unflushed():
+                segment.sync()
+            self._log.note_flushed(report.end)
 
     # --- Where to begin
 
@@ -111,15 +128,17 @@ class Recovery:
             start = min(start, dispatched)
         if start <= lowest:
             return lowest
-        # A position from a file that has vanished helps nobody.
-        segment = self._log.segments.find(start)
-        if segment is None and start != self._end_of_files():
+        # A position from a file that has vanished, or was replaced, helps nobody.
+        if start != progress.log_end and not self._is_record_start(start):
             return max(lowest, self._start_by_java(crashed))
         return start
 
-    def _end_of_files(self) -> int:
-        last = self._log.segments.last
-        return last.end if last is not None else 0
+    def _is_record_start(self, position: int) -> bool:
+        segment = self._log.segments.find(position)
+        if segment is None:
+            return False
+        check = check_record(segment.view, position - segment.start, False, False)
+        return check.is_valid or check.is_blank
 
     def _start_by_java(self, crashed: bool) -> int:
         """The beginning of a file, chosen as RocketMQ chooses it."""
@@ -153,7 +172,7 @@ class Recovery:
         done = self._replay(report.start, None, self._queues.open_tail)
         report.end = done.position
         report.damages += done.damages
-        report.cut_from = self._torn_at(done.position)
+        self._judge_end(report)
         report.last_timestamp = done.last_timestamp
         if self._queues.incomplete and report.start > self._log.min_offset:
             self._rebuild(report)
@@ -179,16 +198,23 @@ class Recovery:
             raise failure
         return log_pass
 
-    def _torn_at(self, position: int) -> int | None:
-        """Where the log was cut, if there was anything behind its end."""
-        segment = self._log.segments.find(position)
-        if segment is None:
-            return None
-        behind = bytes(segment.slice(position, min(8, segment.end - position)))
-        if any(behind) and behind[4:] != b"\xcb\xd4\x31\x94":
-            logger.warning("the record at %d is torn: cut off", position)
-            return position
-        return None
+    def _judge_end(self, report: RecoveryReport) -> None:
+        """Tell a torn record, which nobody was promised, from the loss of what was durable."""
+        segment = self._log.segments.find(report.end)
+        behind = b""
+        if segment is not None:
+            behind = bytes(segment.slice(report.end, min(8, segment.end - report.end)))
+        progress = self._checkpoint.progress
+        durable = 0
+        if progress is not None:
+            durable = progress.log_end if progress.is_clean else progress.log_durable
+        if report.end < durable:
+            lost = Damage(report.end, durable, "the log ends before what was flushed")
+            logger.error("%s", lost)
+            report.damages.append(lost)
+        if any(behind) and behind[4:] != _BLANK_MAGIC:
+            logger.warning("the record at %d is torn: cut off", report.end)
+            report.cut_from = report.end
 
     # --- What needs a longer pass
 

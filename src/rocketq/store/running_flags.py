@@ -1,12 +1,12 @@
 """Why a store may not be read or written at the moment, as RocketMQ's bits.
 
-    1    not readable          an administrator said so
-    2    not writeable         an administrator said so, or the disk failed
-    4    logics queue error    an entry of a consume queue could not be written
-    8    index file error      the index could not be written
-    16   disk full             above the warning level, or no space left
-    32   fenced                the role is not known yet
-    64   logic disk full       as 16, on the disk of the queues
+1    not readable          an administrator said so
+2    not writeable         an administrator said so, or the disk failed
+4    logics queue error    an entry of a consume queue could not be written
+8    index file error      the index could not be written
+16   disk full             above the warning level, or no space left
+32   fenced                the role is not known yet
+64   logic disk full       as 16, on the disk of the queues
 """
 
 import logging

@@ -26,7 +26,17 @@ class Holder(Protocol):
 class Segment:
     """Owned by one row of segments; touched on the event loop alone, but for `sync`."""
 
-    __slots__ = ("_descriptor", "_disk", "_mapping", "_view", "holder", "path", "size", "start", "used")
+    __slots__ = (
+        "_descriptor",
+        "_disk",
+        "_mapping",
+        "_view",
+        "holder",
+        "path",
+        "size",
+        "start",
+        "used",
+    )
 
     def __init__(self, path: Path, start: int, size: int, disk: Disk) -> None:
         self.path = path
@@ -70,7 +80,7 @@ class Segment:
     def slice(self, offset: int, size: int) -> memoryview:
         """Bytes from a position of the row on; they must lie in this file."""
         at = offset - self.start
-        assert 0 <= at and at + size <= self.size, (offset, size, self.start)
+        assert 0 <= at <= self.size - size, (offset, size, self.start)
         return self.view[at : at + size]
 
     def hold_open(self) -> None:

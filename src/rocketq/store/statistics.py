@@ -95,8 +95,7 @@ class StoreStatistics:
     def total_rates(self) -> str:
         """Rates of all reads, whether they found something or not."""
         return " ".join(
-            str(self._rate("found", window) + self._rate("missed", window))
-            for window in _WINDOWS_S
+            str(self._rate("found", window) + self._rate("missed", window)) for window in _WINDOWS_S
         )
 
     def put_latency(self, part: float) -> float:
