@@ -93,18 +93,20 @@ async def test_blocking_listeners_run_in_a_bounded_number_of_threads(
     topic, received = await broker.new_topic(), Received()
     sent = bodies(40)
     await send_all(producer, topic, sent)
-    all_busy = threading.Barrier(4, timeout=20)
-    at_once = [0, 0]
+    all_busy = threading.Event()
     lock = threading.Lock()
+    at_once = most_at_once = 0
 
     def on_message(message: MessageExt) -> None:
+        nonlocal at_once, most_at_once
         with lock:
-            at_once[0] += 1
-            at_once[1] = max(at_once)
-        if len(received) < 40 - 4:
-            all_busy.wait()
+            at_once += 1
+            most_at_once = max(most_at_once, at_once)
+            if at_once == 4:
+                all_busy.set()
+        assert all_busy.wait(20)
         with lock:
-            at_once[0] -= 1
+            at_once -= 1
         received(message)
 
     async with PushConsumer(
@@ -117,7 +119,7 @@ async def test_blocking_listeners_run_in_a_bounded_number_of_threads(
     ):
         await received.wait_for(sent)
 
-    assert at_once[1] == 4
+    assert most_at_once == 4
 
 
 async def test_async_listeners_overlap_up_to_the_concurrency(

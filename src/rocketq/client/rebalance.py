@@ -20,6 +20,7 @@ from rocketq.client.allocation import AllocationStrategy
 from rocketq.client.errors import NoRoute
 from rocketq.client.instance import ClientInstance
 from rocketq.common.errors import RocketqError
+from rocketq.common.service import asked_to_stop
 from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class Rebalance:
         self._last_round = float("-inf")
         self._without_route: set[str] = set()
         self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stop = asyncio.Event()
         self.paused = False
 
     def soon(self) -> None:
@@ -94,7 +95,7 @@ class Rebalance:
 
     async def stop(self) -> None:
         """No more rounds; one under way may finish, so that no queue is left half taken."""
-        self._stopping = True
+        self._stop.set()
         self._wanted.set()
         task, self._task = self._task, None
         if task is None:
@@ -106,17 +107,11 @@ class Rebalance:
 
     async def _keep(self, balanced: bool) -> None:
         loop = asyncio.get_running_loop()
-        while not self._stopping:
+        while True:
             wait_s = self._timing.interval_s if balanced else self._timing.retry_s
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._wanted.wait()
-            except TimeoutError:
-                pass
+            await asked_to_stop(self._wanted, within_s=wait_s)
             too_early_s = self._last_round + self._timing.min_interval_s - loop.time()
-            if too_early_s > 0 and not self._stopping:
-                await asyncio.sleep(too_early_s)
-            if self._stopping:
+            if await asked_to_stop(self._stop, within_s=max(too_early_s, 0.0)):
                 return
             self._wanted.clear()
             if self.paused:
