@@ -1,0 +1,189 @@
+"""fastjson's dialect of JSON, both ways."""
+
+import json as standard
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketq.common import json
+from rocketq.common.json import JsonError, ObjectKey
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+plain = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+).filter(lambda value: '"$ref"' not in standard.dumps(value))
+queue_keys = st.builds(
+    lambda topic, broker, queue: ObjectKey(
+        {"brokerName": broker, "queueId": queue, "topic": topic}
+    ),
+    texts,
+    texts,
+    st.integers(0, 2**31 - 1),
+)
+
+
+class Queue(NamedTuple):
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+@given(plain)
+def test_plain_data_comes_back_as_it_was(value: Any) -> None:
+    assert json.loads(json.dumps(value)) == value
+
+
+@given(plain)
+def test_plain_data_is_written_as_plain_json(value: Any) -> None:
+    assert standard.loads(json.dumps(value)) == value
+
+
+@given(st.dictionaries(st.integers(-(2**63), 2**63 - 1), plain, max_size=3))
+def test_whole_numbers_as_keys_are_written_bare_and_read_as_text(table: dict[int, Any]) -> None:
+    assert json.loads(json.dumps({"t": table})) == {"t": {str(k): v for k, v in table.items()}}
+
+
+@given(st.dictionaries(queue_keys, plain, max_size=3))
+def test_objects_as_keys_come_back(table: dict[ObjectKey, Any]) -> None:
+    assert json.loads(json.dumps([table])) == [table]
+
+
+@given(plain, st.dictionaries(queue_keys, plain, max_size=3))
+def test_the_pretty_form_means_the_same(value: Any, table: dict[ObjectKey, Any]) -> None:
+    document = {"value": value, "table": table}
+    assert json.loads(json.dumps_pretty(document)) == document
+
+
+def test_bodies_look_like_those_of_java() -> None:
+    route = {"brokerAddrs": {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}, "brokerName": "broker-a"}
+    assert json.dumps(route) == (
+        b'{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"},"brokerName":"broker-a"}'
+    )
+    offsets = {Queue("TopicA", "broker-a", 0): 10}
+    assert json.dumps({"offsetTable": offsets}) == (
+        b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"TopicA"}:10}}'
+    )
+
+
+def test_the_pretty_form_is_that_of_the_config_files_of_5_5_0() -> None:
+    offsets = {
+        "dataVersion": {"counter": 14},
+        "offsetTable": {1: 5, 15: 0},
+        "empty": {},
+        "l": ["a"],
+    }
+    assert json.dumps_pretty(offsets) == (
+        b'{\n\t"dataVersion":{\n\t\t"counter":14\n\t},\n\t"offsetTable":{\n\t\t1:5,\n\t\t15:0\n\t},'
+        b'\n\t"empty":{},\n\t"l":[\n\t\t"a"\n\t]\n}'
+    )
+
+
+def test_the_standard_form_quotes_sorts_and_escapes() -> None:
+    value = {"b": {10: "x/é", 2: 2**53}, "a": 1.5}
+    assert json.standard_dumps(value) == (
+        rb'{"a":1.5,"b":{"2":"9007199254740992","10":"x\/\u00e9"}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"{a:1, $b_2 : 'x'}", {"a": 1, "$b_2": "x"}),
+        (b"{'a':'it\\'s','b':\"\\x41\"}", {"a": "it's", "b": "A"}),
+        (b'{"a":1,,"b":[1,2,],}', {"a": 1, "b": [1, 2]}),
+        (b'{1:"x",-2:"y"}\n', {"1": "x", "-2": "y"}),
+        (b'{"a":12L,"b":1.5F}', {"a": 12, "b": 1.5}),
+        (b'{"a":"\xff"}', {"a": "�"}),
+        (b'{"a":"\\ud800"}', {"a": "�"}),
+        (b'{"a":"\\ud83d\\ude00"}', {"a": "😀"}),
+    ],
+)
+def test_what_fastjson_accepts_is_read(text: bytes, value: Any) -> None:
+    assert json.loads(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            b'{"a":{"x":[1,{"y":2}]},"b":{"$ref":"$.a.x[1]"}}',
+            {"a": {"x": [1, {"y": 2}]}, "b": {"y": 2}},
+        ),
+        (b'{"a":{0:1},"b":{"$ref":"$.a"}}', {"a": {"0": 1}, "b": {"0": 1}}),
+        (b'{"a":1,"b":{"$ref":"$.c"}}', {"a": 1, "b": None}),
+        (b'{"a":{"v":1,"b":[{"$ref":".."}]}}', None),
+    ],
+)
+def test_references_to_objects_are_resolved(text: bytes, value: Any) -> None:
+    read = json.loads(text)
+    if value is None:
+        assert read["a"]["b"][0] is read["a"]
+    else:
+        assert read == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b'{"a"}',
+        b'{"a":}',
+        b'{"a":1 "b":2}',
+        b'{"a":1}x',
+        b"[1 2]",
+        b'"abc',
+        b'"\\q"',
+        b'"\\u12g4"',
+        b"tru",
+        b"{[1]:2}",
+        b"{{a:[1]}:2}",
+        b"[" * 100 + b"]" * 100 + b"'",
+        b"{0:" + b"9" * 5000 + b"}",
+        b"\x00\xff\xfe",
+    ],
+)
+def test_what_is_no_json_at_all_is_refused(text: bytes) -> None:
+    with pytest.raises(JsonError):
+        json.loads(text)
+
+
+@given(st.binary(max_size=60) | st.text("{}[]:,\"'\\abu0123456789 ", max_size=60).map(str.encode))
+def test_nothing_but_json_errors_comes_out_of_garbage(data: bytes) -> None:
+    try:
+        json.loads(data)
+    except JsonError:
+        pass
+
+
+def test_what_is_no_data_is_refused() -> None:
+    with pytest.raises(TypeError):
+        json.dumps({"a": object()})
+    with pytest.raises(TypeError):
+        json.dumps({(1, 2): 1})
+
+
+def test_objects_that_know_their_json_are_written_wherever_they_stand() -> None:
+    class Version:
+        def to_json(self) -> dict[str, Any]:
+            return {"counter": 1, "t": {0: 1}}
+
+    expected = b'{"v":{"counter":1,"t":{0:1}}}'
+    assert json.dumps({"v": Version()}) == expected
+    assert json.dumps_pretty({"v": Version()}).translate(None, b"\n\t") == expected
+    assert standard.loads(json.standard_dumps({"v": Version()})) == {
+        "v": {"counter": 1, "t": {"0": 1}}
+    }
+
+
+def test_numbers_beyond_64_bits_are_written() -> None:
+    assert json.dumps({"a": 2**70}) == b'{"a":%d}' % 2**70
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    assert json.loads(json.dumps({"a": "x\ud800"})) == {"a": "x�"}
