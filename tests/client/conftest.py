@@ -96,7 +96,8 @@ class BrokerUnderTest:
 @pytest.fixture(scope="session")
 def local_broker() -> Iterator[LocalBroker]:
     """Shared by the tests that do not hurt it."""
-    with LocalBroker() as broker:
+    settings = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 1s 1s 2s 2s 5s"}
+    with LocalBroker(settings) as broker:
         yield broker
 
 
