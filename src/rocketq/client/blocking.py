@@ -54,6 +54,11 @@ class Producer(Face[aio.Producer]):
         """The group as brokers know it, namespace included."""
         return self._twin.group
 
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know this client."""
+        return self._twin.client_id
+
     send = blocking(aio.Producer.send)
     send_oneway = blocking(aio.Producer.send_oneway)
     send_batch = blocking(aio.Producer.send_batch)

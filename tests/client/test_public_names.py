@@ -1,0 +1,86 @@
+"""What `rocketq` and `rocketq.aio` offer."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rocketq
+import rocketq.aio
+from rocketq.client.config import ClientConfig, ClientOptions
+from rocketq.client.face import Face
+from rocketq.client.producer_config import ProducerConfig, ProducerOptions
+from rocketq.client.public_names import ASYNCIO, BLOCKING
+
+
+@pytest.mark.parametrize(
+    ("module", "homes"), [("rocketq", BLOCKING), ("rocketq.aio", ASYNCIO)], ids=["rocketq", "aio"]
+)
+def test_every_name_can_be_imported(module: str, homes: dict[str, str]) -> None:
+    for name in homes:
+        assert getattr(importlib.import_module(module), name) is not None
+        assert name in dir(importlib.import_module(module))
+
+
+@pytest.mark.parametrize(("module", "homes"), [(rocketq, BLOCKING), (rocketq.aio, ASYNCIO)])
+def test_type_checkers_see_the_same_names(module: object, homes: dict[str, str]) -> None:
+    source = Path(inspect.getsourcefile(module) or "").read_text()  # type: ignore[arg-type]
+    (block,) = (
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {
+        alias.name: f"{node.module}.{alias.name}" if alias.name == "errors" else node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == homes
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
+        rocketq.Consumer  # noqa: B018
+
+
+def test_both_faces_have_the_same_names() -> None:
+    assert set(BLOCKING) <= set(ASYNCIO)
+
+
+def test_importing_rocketq_loads_no_sdk() -> None:
+    script = "import rocketq, sys; print([m for m in sys.modules if m.startswith('rocketq')])"
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    loaded = set(ast.literal_eval(output))
+    assert not loaded & {"rocketq.client.producer", "rocketq.remoting", "rocketq.message"}
+
+
+@pytest.mark.parametrize(
+    "name", ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
+)
+def test_a_blocking_class_has_the_methods_of_its_twin(name: str) -> None:
+    blocking, twin = getattr(rocketq, name), getattr(rocketq.aio, name)
+    assert issubclass(blocking, Face)
+    inner = {  # for the SDK itself, or with a form of their own
+        *("config", "check_transaction", "inner", "send_half", "settle", "local_transaction"),
+    }
+    wanted = {attribute for attribute in dir(twin) if not attribute.startswith("_")} - inner
+    assert wanted <= set(dir(blocking))
+    assert inspect.signature(blocking) == inspect.signature(twin)
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [(ClientOptions, ClientConfig), (ProducerOptions, ProducerConfig)],
+    ids=["client", "producer"],
+)
+def test_options_and_settings_agree(options: type, config: type) -> None:
+    assert set(options.__annotations__) | set(ClientOptions.__annotations__) == set(
+        config.__dataclass_fields__  # type: ignore[attr-defined]
+    )
