@@ -1,5 +1,6 @@
 """Administration, asked with frames of real RocketMQ tools and compared with its answers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest_asyncio
 from rocketq.broker import Broker
 from rocketq.broker.config import BrokerConfig
 from rocketq.common import json
+from rocketq.message.flags import PullFlag
 from rocketq.message.ids import parse_offset_message_id
 from rocketq.message.record import decode_record
 from rocketq.remoting import Command, Connection, RemotingClient, RequestCode, ResponseCode
-from rocketq.remoting.headers import SendMessageV2
+from rocketq.remoting.headers import PullMessage, SendMessageV2
 from tests.broker.recorded import Exchange, body_shape, command, exchange, frames
 from tests.broker.services import store_config
 
@@ -294,6 +296,31 @@ async def test_a_reset_moves_the_group(wire: Wire, scenario: str) -> None:
     expected = json.loads(recorded.response.body)["offsetTable"]
     if scenario.endswith("(server side)"):
         assert json.loads(reply.body)["offsetTable"] == expected
+
+
+async def test_a_waiting_consumer_learns_of_a_reset_at_once(wire: Wire) -> None:
+    pull = Command.request(
+        PullMessage(
+            consumer_group="GID_wire",
+            topic="WireOrder",
+            queue_id=1,
+            queue_offset=0,
+            max_msg_nums=32,
+            sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=15_000,
+            subscription="*",
+            sub_version=0,
+        )
+    )
+    waiting = asyncio.ensure_future(wire.ask(pull))
+    request = _again(exchange(C.INVOKE_BROKER_TO_RESET_OFFSET).request)
+    request.ext_fields["topic"] = "WireOrder"
+    assert (await wire.ask(request)).code == ResponseCode.SUCCESS
+
+    answer = await asyncio.wait_for(waiting, 5)
+    assert answer.code == ResponseCode.PULL_OFFSET_MOVED
+    assert answer.ext_fields["nextBeginOffset"] == "0"
 
 
 async def test_a_reset_of_one_queue_outside_its_range_is_refused(wire: Wire) -> None:

@@ -46,6 +46,23 @@ def test_a_topic_is_the_sum_of_its_queues(stats: BrokerStats, clock: ManualClock
     assert queue.minute.sum == 5
 
 
+def test_hours_and_days_run_up_to_now(stats: BrokerStats, clock: ManualClock) -> None:
+    minutes_pass(stats, clock, 5)
+    stats.messages_put("orders", 0, count=30, size=1)
+    clock.advance(1_000)
+
+    figure = stats.view("TOPIC_PUT_NUMS", "orders")
+    assert figure is not None
+    assert figure.minute == Rate()
+    assert (figure.hour.sum, figure.day.sum) == (30, 30)
+
+    minutes_pass(stats, clock, 120)
+    stats.messages_put("orders", 0, count=12, size=1)
+    figure = stats.view("TOPIC_PUT_NUMS", "orders")
+    assert figure is not None
+    assert (figure.hour.sum, figure.day.sum) == (12, 42)
+
+
 def test_what_groups_got_is_counted_by_topic_and_queue(
     stats: BrokerStats, clock: ManualClock
 ) -> None:

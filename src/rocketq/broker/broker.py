@@ -205,7 +205,7 @@ class Broker:
             TopicAdminProcessor(live, topics, offsets, store, stats).routes(),
             GroupAdminProcessor(groups, offsets, stats).routes(),
             OffsetAdminProcessor(
-                live, topics, groups, offsets, consumers, scheduled, store
+                live, topics, groups, offsets, consumers, scheduled, long_polling, store
             ).routes(),
             ProgressAdminProcessor(
                 *(live, topics, groups, offsets, consumers, store, stats, clock), self.address

@@ -13,6 +13,9 @@ Readings are kept sparsely: a counter that did not move since its last reading k
 nothing new, so a broker with a hundred thousand quiet topics holds (and touches) next
 to nothing for them. A reading that is not there equals the one before it, and before
 the first one the counter stood at zero.
+
+The minute is shown as of its last tick, as RocketMQ shows it. The hour and the day run up to
+now: the last tick of a day may be an hour ago.
 """
 
 from collections import deque
@@ -51,9 +54,13 @@ class Window:
         return elapsed_ms >= self.period_ms - 500 or elapsed_ms < 0  # the clock was set back
 
     @property
+    def span_ms(self) -> int:
+        return self.period_ms * (self.keep - 1)
+
+    @property
     def begin_ms(self) -> int:
         """The moment of the oldest reading that still counts."""
-        return self.last_ms - self.period_ms * (self.keep - 1)
+        return self.last_ms - self.span_ms
 
 
 class Readings:
@@ -81,20 +88,29 @@ class Readings:
             kept.popleft()
 
     def rate(self) -> Rate:
-        kept, begin_ms = self._kept, self._window.begin_ms
+        """As the counter stood at the last tick."""
+        kept = self._kept
         if not kept:
             return Rate()
-        oldest = kept[0]
-        for reading in kept:
+        return self._rate_to(kept[-1]._replace(at_ms=self._window.last_ms))
+
+    def rate_to(self, now: Reading) -> Rate:
+        """As the counter stands now; between two ticks an hour apart that is worth knowing."""
+        return self._rate_to(now)
+
+    def _rate_to(self, newest: Reading) -> Rate:
+        begin_ms = newest.at_ms - self._window.span_ms
+        # Before the first reading there was nothing, at the tick that took none of it.
+        oldest = self._kept[0] if self._kept else Reading(self._window.last_ms, 0, 0)
+        for reading in self._kept:
             if reading.at_ms > begin_ms:
                 break
             oldest = reading
-        newest = kept[-1]
-        counted = newest.value - oldest.value
-        times = newest.times - oldest.times
-        elapsed_ms = self._window.last_ms - max(oldest.at_ms, begin_ms)
+        elapsed_ms = newest.at_ms - max(oldest.at_ms, begin_ms)
         if elapsed_ms <= 0:
             return Rate()
+        counted = newest.value - oldest.value
+        times = newest.times - oldest.times
         return Rate(
             sum=counted,
             tps=counted * 1000 / elapsed_ms,
@@ -136,18 +152,17 @@ class History:
                 readings = self._readings[window] = Readings(window)
             readings.take(value, times)
 
-    def rate(self, window: Window) -> Rate:
-        readings = self._readings.get(window)
-        return Rate() if readings is None else readings.rate()
-
     @property
     def minute(self) -> Rate:
-        return self.rate(self._windows.minute)
+        """Over the last minute, as it was at the last tick."""
+        readings = self._readings.get(self._windows.minute)
+        return Rate() if readings is None else readings.rate()
 
-    @property
-    def hour(self) -> Rate:
-        return self.rate(self._windows.hour)
+    def hour(self, now: Reading) -> Rate:
+        return self._rate_to(self._windows.hour, now)
 
-    @property
-    def day(self) -> Rate:
-        return self.rate(self._windows.day)
+    def day(self, now: Reading) -> Rate:
+        return self._rate_to(self._windows.day, now)
+
+    def _rate_to(self, window: Window, now: Reading) -> Rate:
+        return self._readings.get(window, Readings(window)).rate_to(now)

@@ -21,11 +21,11 @@ of the key that goes with each:
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.sampling import History, Rate, Window, Windows
+from rocketq.broker.sampling import History, Rate, Reading, Window, Windows
 from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
 from rocketq.message.names import is_system_topic
@@ -184,23 +184,25 @@ class BrokerStats:
         due = self._windows.advance(self._clock.now_ms())
         if not due:
             return
-        for topic, queues in self._puts.items():
-            self._sample_parts(due, self._topics[topic], queues)
-        for key, queues in self._gets.items():
-            self._sample_parts(due, self._groups[key], queues)
-        for flow in self._counted.values():
+        self._sum_up()
+        for flow in self._all_flows():
             flow.sample(due)
-        self._sample_broker(due)
         self._note_midnight()
 
-    @staticmethod
-    def _sample_parts(due: list[Window], whole: Flow, parts: dict[int, Flow]) -> None:
-        whole.become_sum_of(parts.values())
-        whole.sample(due)
-        for part in parts.values():
-            part.sample(due)
+    def _all_flows(self) -> Iterator[Flow]:
+        for queues in (*self._puts.values(), *self._gets.values()):
+            yield from queues.values()
+        yield from self._topics.values()
+        yield from self._groups.values()
+        yield from self._broker.values()
+        yield from self._counted.values()
 
-    def _sample_broker(self, due: list[Window]) -> None:
+    def _sum_up(self) -> None:
+        """Bring what is derived up to date with what is counted."""
+        for topic, queues in self._puts.items():
+            self._topics[topic].become_sum_of(queues.values())
+        for key, queues in self._gets.items():
+            self._groups[key].become_sum_of(queues.values())
         user_topics = [flow for topic, flow in self._topics.items() if not is_system_topic(topic)]
         user_groups = [
             flow for (topic, _), flow in self._groups.items() if not is_system_topic(topic)
@@ -212,7 +214,6 @@ class BrokerStats:
         broker["BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"].become_sum_of(user_groups)
         for name, flow in broker.items():
             flow.messages += self._past_puts if "_PUT_" in name else self._past_gets
-            flow.sample(due)
 
     def _note_midnight(self) -> None:
         today = self._local_day()
@@ -260,32 +261,31 @@ class BrokerStats:
 
     def view(self, name: str, key: str) -> Snapshot | None:
         """One figure under RocketMQ's name for it, or None if nothing was counted under it."""
-        history = self._history(name, key)
-        if history is None:
-            return None
-        return Snapshot(history.minute, history.hour, history.day)
-
-    def _history(self, name: str, key: str) -> History | None:
-        flow: Flow | None
-        parts = key.split("@")
-        match name.removesuffix("_NUMS").removesuffix("_SIZE"), parts:
-            case "TOPIC_PUT", [topic]:
-                flow = self._topics.get(topic)
-            case "QUEUE_PUT", [topic, queue_id] if queue_id.isdecimal():
-                flow = self._puts.get(topic, {}).get(int(queue_id))
-            case "GROUP_GET", [topic, group]:
-                flow = self._groups.get((topic, group))
-            case "QUEUE_GET", [topic, queue_id, group] if queue_id.isdecimal():
-                flow = self._gets.get((topic, group), {}).get(int(queue_id))
-            case _ if name in self._broker:
-                is_ours = key == self._live.broker.broker_cluster_name
-                flow = self._broker[name] if is_ours else None
-            case _:
-                flow = self._counted.get((name, key))
+        self._sum_up()
+        flow = self._find(name, key)
         if flow is None:
             return None
         is_size = name.endswith("_SIZE") and name != "GROUP_GET_FALL_SIZE"
-        return flow.by_size if is_size else flow.by_message
+        history = flow.by_size if is_size else flow.by_message
+        counted = flow.size if is_size else flow.messages
+        now = Reading(self._clock.now_ms(), counted, flow.requests)
+        return Snapshot(history.minute, history.hour(now), history.day(now))
+
+    def _find(self, name: str, key: str) -> Flow | None:
+        parts = key.split("@")
+        match name.removesuffix("_NUMS").removesuffix("_SIZE"), parts:
+            case "TOPIC_PUT", [topic]:
+                return self._topics.get(topic)
+            case "QUEUE_PUT", [topic, queue_id] if queue_id.isdecimal():
+                return self._puts.get(topic, {}).get(int(queue_id))
+            case "GROUP_GET", [topic, group]:
+                return self._groups.get((topic, group))
+            case "QUEUE_GET", [topic, queue_id, group] if queue_id.isdecimal():
+                return self._gets.get((topic, group), {}).get(int(queue_id))
+            case _ if name in self._broker:
+                is_ours = key == self._live.broker.broker_cluster_name
+                return self._broker[name] if is_ours else None
+        return self._counted.get((name, key))
 
     # ---------------------------------------------------------------- forgetting
 

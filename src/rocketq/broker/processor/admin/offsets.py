@@ -10,6 +10,7 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.consumer_offsets import ConsumerOffsets
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.topics import Topics
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
@@ -50,6 +51,7 @@ class OffsetAdminProcessor:
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         scheduled: ScheduledMessages,
+        long_polling: LongPolling,
         store: MessageStore,
     ) -> None:
         self._live = live
@@ -58,6 +60,7 @@ class OffsetAdminProcessor:
         self._offsets = offsets
         self._consumers = consumers
         self._scheduled = scheduled
+        self._long_polling = long_polling
         self._store = store
 
     def routes(self) -> Routes:
@@ -100,6 +103,8 @@ class OffsetAdminProcessor:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
         for queue_id, offset in targets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
+            # A consumer that waits for news of this queue learns of it now.
+            self._long_polling.wake_queue(header.topic, queue_id)
         return {self._queue(header.topic, queue_id): at for queue_id, at in targets.items()}
 
     def _target(self, header: ResetOffset, queue_id: int) -> int:
