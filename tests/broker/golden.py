@@ -38,7 +38,7 @@ class Exchange(NamedTuple):
 
 def exchanges(file: str = "json", link: str = "client-broker") -> list[Exchange]:
     """All request-response pairs of a recording, in order."""
-    frames = _frames(file)
+    recorded = frames(file)
     return [
         Exchange(
             scenario=request["scenario"],
@@ -52,15 +52,16 @@ def exchanges(file: str = "json", link: str = "client-broker") -> list[Exchange]
             response_ext_fields=response["extFields"] or {},
             response_body=_body(response),
         )
-        for response in frames.values()
+        for response in recorded.values()
         if response["kind"] == "response"
         and response["link"] == link
-        and (request := frames.get(response.get("answers", -1))) is not None
+        and (request := recorded.get(response.get("answers", -1))) is not None
     ]
 
 
 @cache
-def _frames(file: str) -> dict[int, dict[str, Any]]:
+def frames(file: str) -> dict[int, dict[str, Any]]:
+    """All frames of a recording by their number."""
     with gzip.open(_GOLDEN / "wire" / f"{file}.jsonl.gz", "rt") as lines:
         return {frame["n"]: frame for frame in map(json.loads, lines)}
 

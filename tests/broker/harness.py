@@ -61,6 +61,10 @@ class TestBroker:
     async def pull(self, topic: str, offset: int = 0, **more: Any) -> Command:
         return await self.call(pull_request(topic, offset, **more), timeout_s=30.0)
 
+    def start_pull(self, topic: str, offset: int = 0, **more: Any) -> asyncio.Future[Command]:
+        """Send a pull, before anything that is sent after this, and do not wait for it."""
+        return self.client.send(self.address, pull_request(topic, offset, **more), 30.0)
+
     async def messages(self, topic: str, queue_id: int = 0, **more: Any) -> list[MessageExt]:
         """Everything in a queue."""
         reply = await self.pull(topic, queue_id=queue_id, max_msg_nums=10_000, **more)

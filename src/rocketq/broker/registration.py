@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 # How long a start waits for a NameServer that is there to know of the broker.
 _PATIENCE_AT_START_S = 0.3
 _PATIENCE_AT_STOP_S = 1.0
+# How long the reply to a request that made a topic waits for NameServers to know of it.
+_PATIENCE_WITH_CHANGES_S = 0.3
 _FIRST_RETRY_S = 0.5
 
 
@@ -52,15 +54,18 @@ class _NameServer:
         self.changed: dict[str, TopicConfig] = {}
         self.something_to_tell = asyncio.Event()
         self.was_told = asyncio.Event()
+        self.knows_all = asyncio.Event()
         self.is_reachable = True
 
     def tell(self, changed: list[TopicConfig]) -> None:
         for config in changed:
             self.changed[config.topic_name] = config
+        self.knows_all.clear()
         self.something_to_tell.set()
 
     def tell_everything(self) -> None:
         self.needs_everything = True
+        self.knows_all.clear()
         self.something_to_tell.set()
 
 
@@ -78,6 +83,7 @@ class Registration:
         self._name_servers: dict[str, _NameServer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         topics.on_change(self.announce)
+        topics.settles_with(self.announced)
         live.on_change(self._on_config_change)
 
     # What others ask for
@@ -92,6 +98,18 @@ class Registration:
         """Have everything told to everybody, now."""
         for name_server in self._name_servers.values():
             name_server.tell_everything()
+
+    async def announced(self) -> None:
+        """Wait until NameServers know what they were to be told; not for those that are away."""
+        waiting = [
+            asyncio.ensure_future(server.knows_all.wait())
+            for server in self._name_servers.values()
+            if server.is_reachable and not server.knows_all.is_set()
+        ]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=_PATIENCE_WITH_CHANGES_S)
+            for task in late:
+                task.cancel()
 
     async def first_round(self) -> None:
         """Wait for the first NameServer that knows of us, but not for long."""
@@ -177,6 +195,8 @@ class Registration:
             logger.info("registered at NameServer %s", name_server.address)
         name_server.is_reachable = True
         name_server.was_told.set()
+        if not name_server.changed and not name_server.needs_everything:
+            name_server.knows_all.set()
 
     def _missed(self, name_server: _NameServer, error: RocketqError) -> None:
         if name_server.is_reachable:

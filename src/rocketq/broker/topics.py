@@ -9,7 +9,7 @@ sender names (normally `TBW102`), provided the template passes its properties on
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class Topics:
         self._file = TableFile(path, self._encode)
         self._version = VersionCounter(clock)
         self._listeners: list[TopicListener] = []
+        self._announcements: list[Callable[[], Awaitable[None]]] = []
         own = self._own_topics()
         self._table: dict[str, TopicConfig] = {config.topic_name: config for config in own}
         self._system_topics = frozenset(self._table) | names.SYSTEM_TOPICS
@@ -208,8 +209,14 @@ class Topics:
         self._file.load(self._decode)
 
     async def settled(self) -> None:
-        """Wait until every change made so far is on the disk."""
+        """Wait until every change made so far is on the disk and known to others."""
         await self._file.settled()
+        for announced in self._announcements:
+            await announced()
+
+    def settles_with(self, announced: Callable[[], Awaitable[None]]) -> None:
+        """Have something else waited for in `settled`."""
+        self._announcements.append(announced)
 
     async def close(self) -> None:
         await self._file.close()

@@ -9,6 +9,7 @@ What comes most, plain messages with one-letter headers, takes the shorter way t
 `send_path`, which hands everything unusual to this class.
 """
 
+import asyncio
 import logging
 import random
 from typing import Final
@@ -133,6 +134,7 @@ class SendProcessor:
         self._clock = clock
         self._store_host = store_host
         self._unique_ids = UniqueIds()
+        self._settling: set[asyncio.Task[None]] = set()
         self._path = SendPath(self, live, topics, store, acknowledgements, stats, store_host)
 
     def routes(self) -> Routes:
@@ -146,8 +148,9 @@ class SendProcessor:
 
     def handle(self, request: Command, connection: Connection) -> Command | None:
         """Store one message; None when it is acknowledged later."""
+        header = read_header(request)
         try:
-            header = read_header(request)
+            is_new = header.topic not in self._topics
             topic = self.check(request, header, connection)
             message, unique_key = self._dress(request, header, topic, connection)
             queue_id = message.queue_id
@@ -155,7 +158,7 @@ class SendProcessor:
         except RequestRejected as refusal:
             return self._refusal(request, refusal)
         reply = self._reply(request, result, queue_id, unique_key)
-        return self._acknowledge(request, reply, result, message, connection)
+        return self._acknowledge(request, reply, result, message, connection, is_new=is_new)
 
     def _dress(
         self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
@@ -223,6 +226,8 @@ class SendProcessor:
         """As `handle`; a failure concerns this request alone, not the run it came in."""
         try:
             return self.handle(request, connection)
+        except RequestRejected as refusal:
+            return request.reply(code=refusal.code, remark=refusal.remark)
         except Exception as error:
             logger.exception("a send from %s failed", connection.peer_address)
             return request.reply(
@@ -265,8 +270,9 @@ class SendProcessor:
 
     def handle_batch(self, request: Command, connection: Connection) -> Command | None:
         """Store the messages of a batch, each under its own offset."""
+        header = read_header(request)
         try:
-            header = read_header(request)
+            is_new = header.topic not in self._topics
             topic = self.check(request, header, connection)
             message, unique_key = self._dress_batch(request, header, topic, connection)
             self.refuse_when_full()
@@ -276,7 +282,7 @@ class SendProcessor:
             return self._refusal(request, refusal)
         self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
         reply = self._reply(request, result, message.queue_id, unique_key)
-        return self._acknowledge(request, reply, result, message, connection)
+        return self._acknowledge(request, reply, result, message, connection, is_new=is_new)
 
     def _dress_batch(
         self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
@@ -402,17 +408,39 @@ class SendProcessor:
         result: AppendResult,
         message: MessageInner,
         connection: Connection,
+        *,
+        is_new: bool,
     ) -> Command | None:
-        """Now, or when the message is safe."""
-        if not message.wait_store or request.is_oneway:
+        """Now, or when the message is safe and its topic, if it was made just now, is known."""
+        if request.is_oneway:
             return reply
 
         def answer(status: PutStatus) -> None:
             reply.code = response_code(status)
+            if is_new:
+                self._send_when_settled(reply, connection)
+            else:
+                connection.send(reply)
+
+        if message.wait_store and self._acknowledgements.when_safe(
+            result.end, result.count, answer
+        ):
+            return None
+        if is_new:
+            self._send_when_settled(reply, connection)
+            return None
+        return reply
+
+    def _send_when_settled(self, reply: Command, connection: Connection) -> None:
+        """Hold back the reply until the new topic's route can be had: clients ask for it next."""
+
+        async def send() -> None:
+            await self._topics.settled()
             connection.send(reply)
 
-        waits = self._acknowledgements.when_safe(result.end, result.count, answer)
-        return None if waits else reply
+        task = asyncio.get_running_loop().create_task(send())
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
 
 
 def read_header(request: Command) -> SendHeader:

@@ -3,7 +3,8 @@
 cimport cython
 
 from rocketq.remoting.command cimport Command
-from rocketq.remoting.fast_headers cimport SendFields, SendReplies
+from rocketq.remoting.fast_headers cimport SendFields
+from rocketq.remoting.fast_replies cimport SendReplies
 from rocketq.store.message_inner cimport MessageInner
 from rocketq.store.results cimport AppendResult
 

@@ -30,10 +30,12 @@ from rocketq.message.hosts import encode_host
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp
-    from cython.cimports.rocketq.remoting.fast_headers import SendReplies, scan_send_v2
+    from cython.cimports.rocketq.remoting.fast_headers import scan_send_v2
+    from cython.cimports.rocketq.remoting.fast_replies import SendReplies
     from cython.cimports.rocketq.store.message_inner import MessageInner
 else:
-    from rocketq.remoting.fast_headers import SendReplies, scan_send_v2
+    from rocketq.remoting.fast_headers import scan_send_v2
+    from rocketq.remoting.fast_replies import SendReplies
     from rocketq.store.message_inner import MessageInner
 
 # Statistics are told this often what was stored, not with every message.
