@@ -31,6 +31,8 @@ HOT_MODULES: list[str] = [
     "rocketq.store.reader",
     "rocketq.store.replay",
     "rocketq.store.results",
+    "rocketq.spark.batch_rows",
+    "rocketq.spark.record_columns",
 ]
 
 

@@ -1,0 +1,103 @@
+"""What Spark needs from the machine, found or asked for in one clear line.
+
+Spark runs on Java 17 or newer and starts Python workers by a name it looks up on PATH. The
+traps are known: no Java, an old one, or workers that run another Python than the driver and
+lack its packages.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rocketq.common.errors import RocketqError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_AT_LEAST: Final = 17
+_INSTALL_JAVA: Final = (
+    "install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one"
+)
+
+
+class SparkUnavailable(RocketqError):
+    """Something Spark needs is not on this machine."""
+
+
+def what_is_missing() -> str | None:
+    """Why Spark cannot run here, in one line with the remedy; None when it can."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'rocketq[spark]'"
+    java = find_java()
+    if java is None:
+        return f"Spark needs Java {JAVA_AT_LEAST} and none was found: {_INSTALL_JAVA}"
+    version = java_version(java)
+    if version < JAVA_AT_LEAST:
+        return f"Spark needs Java {JAVA_AT_LEAST}, {java} is {version}: {_INSTALL_JAVA}"
+    return None
+
+
+def prepare() -> None:
+    """Set what Spark reads from the environment, unless the user has set it."""
+    missing = what_is_missing()
+    if missing is not None:
+        raise SparkUnavailable(missing)
+    java = find_java()
+    assert java is not None
+    if not os.environ.get("JAVA_HOME"):
+        os.environ["JAVA_HOME"] = str(java.resolve().parent.parent)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def session(name: str, *, master: str = "local[2]", **settings: str) -> "SparkSession":
+    """A Spark session on this machine that knows the format `rocketq`.
+
+    Settings are Spark's own, with `_` for `.`: `spark_sql_shuffle_partitions="4"`.
+    """
+    prepare()
+    from pyspark.sql import SparkSession
+
+    from rocketq.spark import register
+
+    builder = (
+        SparkSession.builder.master(master)
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "4")
+    )
+    for key, value in settings.items():
+        builder = builder.config(key.replace("_", "."), value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def find_java() -> Path | None:
+    """The Java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        return Path(home) / "bin" / "java"
+    on_path = shutil.which("java")
+    return Path(on_path) if on_path else None
+
+
+@lru_cache(maxsize=8)
+def java_version(java: Path) -> int:
+    """The major version of a Java; 0 when it does not say."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(match[1]) if match else 0

@@ -1,0 +1,388 @@
+"""Options of the source and the sink: what may be said, and what is wrong with the rest.
+
+Spark hands options over as text, in any case. Every mistake is found before anything runs,
+and named: an option that does not exist (with the nearest one that does), two that exclude
+each other, a value that cannot be meant.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from rocketq.common.errors import RocketqError
+from rocketq.filter import FilterError, compile_sql, parse_tags
+from rocketq.spark.schema import COLUMNS
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+# topic -> broker -> queue id -> a number
+PerQueue: TypeAlias = dict[str, dict[str, dict[int, int]]]
+
+# Spark adds these to whatever the user says.
+_SPARKS_OWN: Final = frozenset({"path", "paths", "recursivefilelookup", "checkpointlocation"})
+
+_COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs")
+_SOURCE: Final = (
+    *_COMMON,
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "filter",
+    "sqlFilter",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "groupId",
+    "columns",
+    "pullBytes",
+)
+_SINK: Final = (
+    *_COMMON,
+    "topic",
+    "producerGroup",
+    "batchBytes",
+    "batchMessages",
+    "retries",
+    "sendTimeoutMs",
+    "maxPending",
+)
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+_DELAY_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+class InvalidOptions(RocketqError):
+    """Options that cannot be, named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to reach the brokers."""
+
+    namesrv: str
+    access_key: str = ""
+    secret_key: str = ""
+    namespace: str = ""
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where to begin or end: one of the words, a time, or a number for each queue.
+
+    `offsets` holds queue offsets, `times_by_queue` milliseconds; queues that are not named
+    take the word.
+    """
+
+    word: str
+    time_ms: int | None = None
+    offsets: PerQueue = field(default_factory=dict)
+    times_by_queue: PerQueue = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What to read. Picklable: it travels to the executors."""
+
+    connection: Connection
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    starting: Position
+    ending: Position
+    tags: str = "*"
+    sql: str | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_s: float = 900.0
+    min_partitions: int = 0
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    group: str | None = None
+    columns: tuple[str, ...] = tuple(COLUMNS)
+    pull_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Where to write. Picklable: it travels to the executors."""
+
+    connection: Connection
+    topic: str | None
+    producer_group: str = "rocketq-spark"
+    batch_bytes: int = 1 << 18
+    batch_messages: int = 4096
+    retries: int = 3
+    send_timeout_s: float = 10.0
+    max_pending: int = 16
+
+
+class _Given:
+    """The options of one source or sink, taken out one by one."""
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
+        self._what = what
+        self._known = {name.lower(): name for name in known}
+        self._values: dict[str, str] = {}
+        for name, value in given.items():
+            lower = name.lower()
+            if lower in _SPARKS_OWN or lower.startswith("spark."):
+                continue
+            if lower not in self._known:
+                nearest = difflib.get_close_matches(lower, self._known, n=1)
+                hint = f"; did you mean {self._known[nearest[0]]!r}?" if nearest else ""
+                raise InvalidOptions(
+                    f"{what}: there is no option {name!r}{hint} Known: {', '.join(known)}"
+                )
+            self._values[self._known[lower]] = value
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str, default: str = "") -> str:
+        return self._values.get(name, default).strip()
+
+    def number(self, name: str, default: int | None = None, *, at_least: int = 1) -> int | None:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            number = int(text)
+        except ValueError:
+            number = at_least - 1
+        if number < at_least:
+            raise self.wrong(name, f"a whole number from {at_least} on")
+        return number
+
+    def truth(self, name: str, default: bool) -> bool:
+        text = self.text(name).lower()
+        if not text:
+            return default
+        if text not in ("true", "false"):
+            raise self.wrong(name, "true or false")
+        return text == "true"
+
+    def wrong(self, name: str, wanted: str) -> InvalidOptions:
+        return InvalidOptions(
+            f"{self._what}: option {name} is {self._values.get(name)!r}, it must be {wanted}"
+        )
+
+    def exclude(self, *names: str) -> None:
+        """At most one of these."""
+        present = [name for name in names if name in self._values]
+        if len(present) > 1:
+            raise InvalidOptions(f"{self._what}: {' and '.join(present)} exclude each other")
+
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        present = [name for name in names if name in self._values]
+        if present:
+            raise InvalidOptions(f"{self._what}: {', '.join(present)}: {why}")
+
+    def connection(self) -> Connection:
+        if not self.text("namesrv"):
+            raise InvalidOptions(
+                f"{self._what}: option namesrv is missing; it is the NameServers' address, "
+                "like 127.0.0.1:9876 or several with ; between them"
+            )
+        timeout_ms = self.number("timeoutMs", 10_000)
+        assert timeout_ms is not None
+        return Connection(
+            namesrv=self.text("namesrv"),
+            access_key=self.text("accessKey"),
+            secret_key=self.text("secretKey"),
+            namespace=self.text("namespace"),
+            timeout_s=timeout_ms / 1000,
+        )
+
+    def per_queue(self, name: str, words: Mapping[str, int]) -> PerQueue:
+        """{"topic": {"broker": {"0": 12}}} with numbers, or words that stand for numbers."""
+        shape = f'JSON like {{"topic": {{"broker-a": {{"0": 12}}}}}}, numbers or {list(words)}'
+        try:
+            given: Any = json.loads(self.text(name))
+            return {
+                topic: {
+                    broker: {
+                        int(queue): words[value] if isinstance(value, str) else int(value)
+                        for queue, value in queues.items()
+                    }
+                    for broker, queues in brokers.items()
+                }
+                for topic, brokers in given.items()
+            }
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise self.wrong(name, shape) from None
+
+    def position(self, which: str, default: str) -> Position:
+        """Where to begin (`starting`) or to end (`ending`)."""
+        offsets, moment, moments = (
+            f"{which}Offsets",
+            f"{which}Timestamp",
+            f"{which}OffsetsByTimestamp",
+        )
+        self.exclude(offsets, moment, moments)
+        if moment in self:
+            return Position(word=default, time_ms=self.number(moment, at_least=0))
+        if moments in self:
+            return Position(word=default, times_by_queue=self.per_queue(moments, {}))
+        text = self.text(offsets, default)
+        if text.lower() in (EARLIEST, LATEST):
+            if which == "ending" and text.lower() == EARLIEST:
+                raise self.wrong(offsets, "latest or JSON")
+            return Position(word=text.lower())
+        # -1 and -2 are the Kafka connector's numbers for the two words.
+        words = {LATEST: -1, EARLIEST: -2}
+        return Position(word=default, offsets=self.per_queue(offsets, words))
+
+
+def source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+    """Read and check the options of a source. `streaming` is None while it is not known."""
+    options = _Given(given, _SOURCE, "rocketq source")
+    options.exclude("subscribe", "subscribePattern", "assign")
+    options.exclude("filter", "sqlFilter")
+    if streaming is True:
+        options.refuse(_BATCH_ONLY, "a stream has no end; they are for batch reads")
+    if streaming is False:
+        options.refuse(_STREAM_ONLY, "they are for streams; a batch read has one batch")
+    topics = tuple(dict.fromkeys(t for t in re.split(r"[,\s]+", options.text("subscribe")) if t))
+    pattern = options.text("subscribePattern") or None
+    assigned = _assigned(options)
+    if not topics and pattern is None and not assigned:
+        raise InvalidOptions(
+            "rocketq source: say what to read with exactly one of subscribe, subscribePattern, "
+            "assign"
+        )
+    minimum = options.number("minOffsetsPerTrigger")
+    maximum = options.number("maxOffsetsPerTrigger")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise InvalidOptions(
+            f"rocketq source: minOffsetsPerTrigger {minimum} is more than maxOffsetsPerTrigger "
+            f"{maximum}"
+        )
+    pull_bytes = options.number("pullBytes", 1 << 20, at_least=1024)
+    min_partitions = options.number("minPartitions", 0)
+    assert pull_bytes is not None
+    assert min_partitions is not None
+    return SourceOptions(
+        connection=options.connection(),
+        topics=topics,
+        pattern=_checked_pattern(options, pattern),
+        assigned=assigned,
+        starting=options.position("starting", LATEST if streaming else EARLIEST),
+        ending=options.position("ending", LATEST),
+        tags=_checked_tags(options),
+        sql=_checked_sql(options),
+        max_offsets_per_trigger=maximum,
+        min_offsets_per_trigger=minimum,
+        max_trigger_delay_s=_duration_s(options, "maxTriggerDelay", 900.0),
+        min_partitions=min_partitions,
+        max_records_per_partition=options.number("maxRecordsPerPartition"),
+        fail_on_data_loss=options.truth("failOnDataLoss", True),
+        group=options.text("groupId") or None,
+        columns=_columns(options),
+        pull_bytes=pull_bytes,
+    )
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Read and check the options of a sink."""
+    options = _Given(given, _SINK, "rocketq sink")
+    numbers = {
+        "batch_bytes": options.number("batchBytes", 1 << 18, at_least=1024),
+        "batch_messages": options.number("batchMessages", 4096),
+        "retries": options.number("retries", 3, at_least=0),
+        "max_pending": options.number("maxPending", 16),
+    }
+    if numbers["batch_bytes"] and numbers["batch_bytes"] > 4 << 20:
+        raise options.wrong("batchBytes", "at most 4194304, which is what brokers take")
+    timeout_ms = options.number("sendTimeoutMs", 10_000)
+    assert timeout_ms is not None
+    return SinkOptions(
+        connection=options.connection(),
+        topic=options.text("topic") or None,
+        producer_group=options.text("producerGroup") or "rocketq-spark",
+        send_timeout_s=timeout_ms / 1000,
+        **{name: number for name, number in numbers.items() if number is not None},
+    )
+
+
+def _assigned(options: _Given) -> dict[str, dict[str, tuple[int, ...]]]:
+    if "assign" not in options:
+        return {}
+    try:
+        given: Any = json.loads(options.text("assign"))
+        assigned = {
+            topic: {
+                broker: tuple(int(queue) for queue in queues) for broker, queues in brokers.items()
+            }
+            for topic, brokers in given.items()
+        }
+    except (ValueError, AttributeError, TypeError):
+        raise options.wrong("assign", 'JSON like {"topic": {"broker-a": [0, 1]}}') from None
+    if not assigned:
+        raise options.wrong("assign", "at least one queue")
+    return assigned
+
+
+def _checked_pattern(options: _Given, pattern: str | None) -> str | None:
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise options.wrong("subscribePattern", f"a regular expression ({error})") from None
+    return pattern
+
+
+def _checked_tags(options: _Given) -> str:
+    text = options.text("filter") or "*"
+    try:
+        parse_tags(text)
+    except FilterError as error:
+        raise options.wrong("filter", f"a tag expression like 'a || b' ({error})") from None
+    return text
+
+
+def _checked_sql(options: _Given) -> str | None:
+    text = options.text("sqlFilter")
+    if not text:
+        return None
+    try:
+        compile_sql(text)
+    except FilterError as error:
+        raise options.wrong("sqlFilter", f"SQL92 as brokers know it ({error})") from None
+    return text
+
+
+def _columns(options: _Given) -> tuple[str, ...]:
+    names = [name for name in re.split(r"[,\s]+", options.text("columns")) if name]
+    for name in names:
+        if name not in COLUMNS:
+            nearest = difflib.get_close_matches(name, COLUMNS, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            raise InvalidOptions(
+                f"rocketq source: there is no column {name!r}{hint} Known: {', '.join(COLUMNS)}"
+            )
+    return tuple(dict.fromkeys(names)) or tuple(COLUMNS)
+
+
+def _duration_s(options: _Given, name: str, default: float) -> float:
+    text = options.text(name)
+    if not text:
+        return default
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.lower())
+    if not match or (match[2] or "s") not in _DELAY_UNITS_S:
+        raise options.wrong(name, "a time like 500ms, 30s, 15m or 1h")
+    return float(match[1]) * _DELAY_UNITS_S[match[2] or "s"]
