@@ -751,22 +751,10 @@ def _crc32(
         crc: cython.uint = 0xFFFFFFFF
         while size >= 16:
             crc = (
-                _CRC_TABLES[15 * 256 + (p[0] ^ (crc & 0xFF))]
-                ^ _CRC_TABLES[14 * 256 + (p[1] ^ ((crc >> 8) & 0xFF))]
-                ^ _CRC_TABLES[13 * 256 + (p[2] ^ ((crc >> 16) & 0xFF))]
-                ^ _CRC_TABLES[12 * 256 + (p[3] ^ (crc >> 24))]
-                ^ _CRC_TABLES[11 * 256 + p[4]]
-                ^ _CRC_TABLES[10 * 256 + p[5]]
-                ^ _CRC_TABLES[9 * 256 + p[6]]
-                ^ _CRC_TABLES[8 * 256 + p[7]]
-                ^ _CRC_TABLES[7 * 256 + p[8]]
-                ^ _CRC_TABLES[6 * 256 + p[9]]
-                ^ _CRC_TABLES[5 * 256 + p[10]]
-                ^ _CRC_TABLES[4 * 256 + p[11]]
-                ^ _CRC_TABLES[3 * 256 + p[12]]
-                ^ _CRC_TABLES[2 * 256 + p[13]]
-                ^ _CRC_TABLES[1 * 256 + p[14]]
-                ^ _CRC_TABLES[p[15]]
+                _crc_of_word(crc ^ _little32(p), 12)
+                ^ _crc_of_word(_little32(p + 4), 8)
+                ^ _crc_of_word(_little32(p + 8), 4)
+                ^ _crc_of_word(_little32(p + 12), 0)
             )
             p += 16
             size -= 16
@@ -796,6 +784,29 @@ if cython.compiled:
             _CRC_TABLES[i] = (crc >> 8) ^ _CRC_TABLES[crc & 0xFF]
 
     _make_crc_tables()
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _crc_of_word(word: cython.uint, behind: cython.int) -> cython.uint:
+        """What four bytes do to the checksum, with so many bytes behind them."""
+        return (
+            _CRC_TABLES[(behind + 3) * 256 + (word & 0xFF)]
+            ^ _CRC_TABLES[(behind + 2) * 256 + ((word >> 8) & 0xFF)]
+            ^ _CRC_TABLES[(behind + 1) * 256 + ((word >> 16) & 0xFF)]
+            ^ _CRC_TABLES[behind * 256 + (word >> 24)]
+        )
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _little32(data: cython.p_const_uchar) -> cython.uint:
+        return (
+            data[0]
+            | (cython.cast(cython.uint, data[1]) << 8)
+            | (cython.cast(cython.uint, data[2]) << 16)
+            | (cython.cast(cython.uint, data[3]) << 24)
+        )
 
     @cython.cfunc
     @cython.inline
