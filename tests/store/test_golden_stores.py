@@ -77,9 +77,7 @@ async def test_messages_are_found_by_key(golden: Golden) -> None:
             topic, _, key = name.partition("#")
             result = store.query_keys(topic, key, 64, 0, 1 << 60)
             found = [m for buffer in result.buffers for m in decode_records(buffer)]
-            matching = [
-                m.physical_offset for m in found if key in m.keys or key == m.unique_key
-            ]
+            matching = [m.physical_offset for m in found if key in m.keys or key == m.unique_key]
             assert matching == expected, name
 
 
@@ -113,9 +111,7 @@ async def test_offsets_are_found_by_time(golden: Golden) -> None:
         for name, times in golden.manifest["searchOffset"].items():
             topic, queue_id = name.split("/")
             for timestamp, expected in times.items():
-                found = store.offset_by_time(
-                    topic, int(queue_id), int(timestamp), Boundary.LOWER
-                )
+                found = store.offset_by_time(topic, int(queue_id), int(timestamp), Boundary.LOWER)
                 assert found == expected, (name, timestamp)
 
 

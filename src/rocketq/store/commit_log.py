@@ -135,6 +135,8 @@ class CommitLog:
 
     def make_room(self, size: int) -> int:
         """Let the tail have this many bytes: a `PutStatus`, 0 when it has."""
+        if size + BLANK_SIZE > self._file_size:
+            return PutStatus.MESSAGE_ILLEGAL  # there is no file it could lie in
         began = self._monotonic()
         if began < self._retry_at:
             return PutStatus.CREATE_MAPPED_FILE_FAILED
@@ -156,8 +158,6 @@ class CommitLog:
     def _make_room(self, size: int) -> None:
         tail = self.tail
         self.marks.note(tail.end)
-        if size + BLANK_SIZE > self._file_size:
-            raise OSError(f"a record of {size} bytes does not fit into {self._file_size}")
         if tail.view is None or tail.end + size + BLANK_SIZE > tail.segment_end:
             self._roll()
         if tail.end + size > tail.limit:

@@ -150,6 +150,23 @@ class Disk:
         return DiskUsage(total, used, usable)
 
 
+class ReadOnlyDisk(Disk):
+    """For looking at a directory that belongs to somebody else."""
+
+    def create(self, path: Path, size: int, *, reserve: bool) -> None:
+        raise PermissionError(errno.EROFS, "opened for reading only", str(path))
+
+    def open(self, path: Path, *, writable: bool = False) -> int:
+        return super().open(path, writable=False)
+
+    def map(self, descriptor: int, size: int, *, writable: bool = False) -> mmap.mmap:
+        # A private copy: shows what is in the file, and nothing done to it gets there.
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
+
+    def remove(self, path: Path) -> None:
+        raise PermissionError(errno.EROFS, "opened for reading only", str(path))
+
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _fallocate = getattr(_libc, "fallocate", None)
 if _fallocate is not None:

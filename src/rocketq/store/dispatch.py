@@ -173,16 +173,21 @@ class Dispatcher:
         key_hash: cython.int = positive_hash(_hash(properties, at, size, tail.index_seed))
         file: IndexFile = self._index_file
         if file is not None:
-            if position < file.end_position:
+            if position <= file.end_position and (
+                position < file.end_position or file.has(key_hash, position)
+            ):
                 return True  # indexed before
             if file.put(key_hash, position, timestamp):
                 return True
         # Not open yet, full, or without a safe place for the next entry.
+        is_first: cython.bint = file is None
         file = self._index.make_room()
         self._index_file = file
         if file is None:
             return False
-        return position < file.end_position or file.put(key_hash, position, timestamp)
+        if is_first:
+            return self._put_key(tail, properties, at, size, position, timestamp)
+        return file.put(key_hash, position, timestamp)
 
     @cython.cfunc
     def _delivery_time(

@@ -19,6 +19,7 @@ cdef class IndexFile:
     cdef public int limit
 
     cpdef bint put(self, int key_hash, long long position, long long timestamp)
+    cpdef bint has(self, int key_hash, long long position)
     cdef int _number(self, long long at)
     cdef long long _position(self, long long at)
     cdef _put_number(self, long long at, int number)

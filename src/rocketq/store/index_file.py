@@ -123,6 +123,21 @@ class IndexFile:
         self._write_header()
         return True
 
+    @cython.ccall
+    def has(self, key_hash: cython.int, position: cython.longlong) -> cython.bint:
+        """Whether the last message indexed has this key in the index already."""
+        number: cython.int = self._number(
+            HEADER_SIZE + cython.cast(cython.longlong, key_hash % self.slots) * 4
+        )
+        while 0 < number < self.count:
+            at: cython.longlong = self._entries_at + cython.cast(cython.longlong, number) * 20
+            if self._position(at + 4) != position:
+                return False
+            if self._number(at) == key_hash:
+                return True
+            number = self._number(at + 16)
+        return False
+
     def find(
         self,
         key_hash: cython.int,
@@ -148,6 +163,10 @@ class IndexFile:
             if before >= number:  # chains only lead to older entries
                 return
             number = before
+
+    def slot(self, slot: cython.int) -> cython.int:
+        """The number of the newest entry in a slot, 0 if there is none."""
+        return self._number(HEADER_SIZE + cython.cast(cython.longlong, slot) * 4)
 
     def entry(self, number: cython.int):
         """(hash, position, seconds, number of the entry before it in its slot)."""
