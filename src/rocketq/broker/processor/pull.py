@@ -38,12 +38,16 @@ from rocketq.remoting import (
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
 from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.fast_headers import PullFields, scan_pull
+from rocketq.remoting.fast_replies import reply_to_pull
 from rocketq.remoting.headers import PullMessage
 from rocketq.store import GetResult, GetStatus, MessageStore
 
 logger = logging.getLogger(__name__)
 
 TAG: Final = "TAG"
+
+PullHeader = PullMessage | PullFields
 
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -54,6 +58,7 @@ _CODES: Final = {
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
+_REMARKS: Final = {status: status.name.encode() for status in GetStatus}
 
 
 class Forbidden(RequestRejected):
@@ -75,7 +80,7 @@ class _Pull:
 
     __slots__ = ("asked", "connection", "filter", "group", "reply_to", "start", "topic")
 
-    def __init__(self, asked: PullMessage, reply_to: Command, connection: Connection) -> None:
+    def __init__(self, asked: PullHeader, reply_to: Command, connection: Connection) -> None:
         self.asked = asked
         self.reply_to = reply_to
         self.connection = connection
@@ -119,7 +124,8 @@ class PullProcessor:
         }
 
     def _on_pull(self, request: Command, connection: Connection) -> Command | None:
-        return self._run(_Pull(request.header(PullMessage), request, connection), first=True)
+        asked = scan_pull(request) or request.header(PullMessage)
+        return self._run(_Pull(asked, request, connection), first=True)
 
     def _run(self, pull: _Pull, *, first: bool) -> Command | None:
         """Check, read and answer; None when the pull is held."""
@@ -197,7 +203,7 @@ class PullProcessor:
         if config.filter_support_retry and is_retry_topic(asked.topic):
             pull.filter = RetryFilter(self._consumers, asked.consumer_group)
 
-    def _subscription_in_request(self, asked: PullMessage) -> Subscription:
+    def _subscription_in_request(self, asked: PullHeader) -> Subscription:
         data = SubscriptionData(
             topic=asked.topic,
             sub_string=asked.subscription or "*",
@@ -218,7 +224,7 @@ class PullProcessor:
         return known
 
     def _subscription_from_heartbeat(
-        self, asked: PullMessage, config: SubscriptionGroupConfig
+        self, asked: PullHeader, config: SubscriptionGroupConfig
     ) -> Subscription:
         group = self._consumers.find(asked.consumer_group)
         if group is None:
@@ -311,24 +317,26 @@ class PullProcessor:
         return self._answer(
             pull,
             code,
-            status.name,
+            _REMARKS[status],
             result.next_offset,
             result.min_offset,
             result.max_offset,
             result,
         )
 
-    def _byte_budget(self, asked: PullMessage) -> int:
+    def _byte_budget(self, asked: PullHeader) -> int:
         """What RocketMQ sends at once, or more for a client that says it can take it."""
-        wanted = asked.max_msg_bytes or self._live.store.max_transfer_bytes_on_message_in_memory
-        return max(1, min(wanted, self._live.broker.max_pull_bytes))
+        wanted = asked.max_msg_bytes
+        if wanted is None or wanted <= 0:
+            wanted = self._live.store.max_transfer_bytes_on_message_in_memory
+        return min(wanted, self._live.broker.max_pull_bytes)
 
     def _offset_reset(self, pull: _Pull, offset: int) -> Command:
         topic, queue_id = pull.asked.topic, pull.asked.queue_id
         return self._answer(
             pull,
             ResponseCode.PULL_OFFSET_MOVED,
-            "OFFSET_RESET",
+            b"OFFSET_RESET",
             offset,
             self._store.min_offset(topic, queue_id),
             self._store.max_offset(topic, queue_id),
@@ -339,25 +347,23 @@ class PullProcessor:
         self,
         pull: _Pull,
         code: ResponseCode,
-        remark: str,
+        remark: bytes,
         next_offset: int,
         min_offset: int,
         max_offset: int,
         result: GetResult | None,
     ) -> Command:
-        request = pull.reply_to
-        return request.reply(
-            body=result.buffers if result is not None else b"",
-            code=code,
-            remark=remark,
-            ext={
-                "suggestWhichBrokerId": str(self._suggested_broker(pull.group, result)),
-                "nextBeginOffset": str(next_offset),
-                "minOffset": str(min_offset),
-                "maxOffset": str(max_offset),
-                "topicSysFlag": str(pull.topic.topic_sys_flag),
-                "groupSysFlag": str(pull.group.group_sys_flag),
-            },
+        return reply_to_pull(
+            pull.reply_to,
+            code,
+            remark,
+            self._suggested_broker(pull.group, result),
+            next_offset,
+            min_offset,
+            max_offset,
+            pull.topic.topic_sys_flag,
+            pull.group.group_sys_flag,
+            result.buffers if result is not None else b"",
         )
 
     def _suggested_broker(self, group: SubscriptionGroupConfig, result: GetResult | None) -> int:
