@@ -110,16 +110,15 @@ class NoRoute(ClientError):
     def __init__(
         self, topic: str, name_servers: Sequence[str], *, template: str | None = None
     ) -> None:
-        asked = ", ".join(name_servers)
-        reason = f"no broker serves topic {topic!r}: NameServers asked: {asked}. "
+        reason = (
+            f"no broker serves topic {topic!r} (NameServers asked: {', '.join(name_servers)}). "
+        )
         if template is not None:
             reason += (
-                f"Automatic creation is off too (no broker serves {template}, "
-                "autoCreateTopicEnable=false): "
+                f"It is not created automatically either: no broker serves {template}, so "
+                "autoCreateTopicEnable=false. "
             )
-        reason += (
-            f"create it with `rocketq admin updateTopic -t {topic} -c CLUSTER`, or check its name"
-        )
+        reason += f"Create it (rocketq admin updateTopic -t {topic} -c CLUSTER), or check its name"
         super().__init__(reason)
         self.topic = topic
         self.name_servers = tuple(name_servers)
