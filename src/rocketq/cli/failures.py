@@ -27,8 +27,9 @@ class _LineFormatter(logging.Formatter):
 
 
 def log_to_stderr(verbosity: int) -> None:
-    """Warnings and errors; `-v` adds changes of state, `-vv` everything."""
+    """Warnings and errors; `-v` adds changes of state, `-vv` everything, -1 leaves errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
+    levels = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
+    level = levels.get(verbosity, logging.DEBUG)
     logging.basicConfig(level=level, handlers=[handler])

@@ -7,7 +7,6 @@ from typer.main import get_command
 # Importing a family declares its sub-commands, in the order in which help lists them.
 from rocketq.cli.admin import brokers, groups, messages, name_servers, offsets, topics
 from rocketq.cli.admin.command import AnyCaseGroup, app
-from rocketq.cli.failures import log_to_stderr
 
 __all__ = [
     "app",
@@ -23,7 +22,6 @@ __all__ = [
 
 def run_as_mqadmin() -> None:
     """`mqadmin`, with the overview and the sentences of RocketMQ's own."""
-    log_to_stderr(0)
     group = get_command(app)
     assert isinstance(group, AnyCaseGroup)
     arguments = sys.argv[1:]

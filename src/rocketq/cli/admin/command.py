@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 from rocketq.admin import AdminError, connected
 from rocketq.cli import options
-from rocketq.cli.failures import fail
+from rocketq.cli.failures import fail, log_to_stderr
 from rocketq.cli.serving import run
 from rocketq.client.api import BrokerApi
 from rocketq.common import json
@@ -85,6 +85,7 @@ def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable
             async with connected(name_servers) as api:
                 show(await function(api, **own), as_json=as_json)
 
+        log_to_stderr(-1)  # what goes wrong is said once, at the end
         try:
             run(work)
         except UsageError as error:

@@ -1,6 +1,5 @@
 """Sub-commands that find, read and send messages."""
 
-import base64
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,6 +11,7 @@ from rocketq.admin.messages import MessageTrack
 from rocketq.cli.admin.command import Report, RouteCluster, Topic, UsageError, command, flag
 from rocketq.cli.admin.java_text import map_text, message_text, queue_text, text_of
 from rocketq.cli.admin.times import parse_optional_time, to_the_millisecond
+from rocketq.cli.message_text import data_of
 from rocketq.client.api import BrokerApi
 from rocketq.message.message import Message, MessageExt
 
@@ -405,25 +405,8 @@ def _keep_body(message: MessageExt) -> Path:
 
 
 def message_data(message: MessageExt, tracks: Iterable[MessageTrack] | None = None) -> Any:
-    """A message as JSON; a body that is no text travels as base64."""
-    data: dict[str, Any] = {
-        "topic": message.topic,
-        "msgId": message.msg_id,
-        "offsetMsgId": message.offset_msg_id,
-        "brokerName": message.broker_name or None,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "tags": message.tags,
-        "keys": list(message.keys),
-        "bornTimestamp": message.born_timestamp,
-        "storeTimestamp": message.store_timestamp,
-        "reconsumeTimes": message.reconsume_times,
-        "properties": dict(message.properties),
-    }
-    try:
-        data["body"] = message.body.decode()
-    except UnicodeDecodeError:
-        data["bodyBase64"] = base64.b64encode(message.body).decode()
+    """A message as JSON, with what became of it where that was asked for."""
+    data = data_of(message)
     if tracks is not None:
         data["tracks"] = [
             {"group": each.group, "type": each.kind.value, "reason": each.reason} for each in tracks
