@@ -42,13 +42,16 @@ def decode_json_header(raw: bytes | bytearray | memoryview) -> HeaderFields:
         raise BadFrame("header is not a JSON object")
     return HeaderFields(
         code=_int32(header, "code"),
-        language=_language(header.get("language")),
+        language=_language(header.get("language", "JAVA")),
         version=_int32(header, "version"),
         opaque=_int32(header, "opaque"),
         flag=_int32(header, "flag"),
         remark=_text(header.get("remark")),
         ext_fields=_ext_fields(header.get("extFields")),
     )
+
+
+_OTHER = LanguageCode.OTHER.value
 
 
 def language_name(language: int) -> bytes:
@@ -72,10 +75,10 @@ def _int32(header: Mapping[str, Any], name: str) -> int:
 
 def _language(value: Any) -> int:
     if isinstance(value, str):
-        return _LANGUAGES.get(value, LanguageCode.OTHER)
+        return _LANGUAGES.get(value, _OTHER)
     if isinstance(value, int) and value in _LANGUAGE_NAMES:
-        return value
-    return LanguageCode.OTHER
+        return int(value)
+    return _OTHER
 
 
 def _ext_fields(value: Any) -> dict[str, str] | None:
