@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from rocketq.client.consumer_statistics import ConsumerStatistics
 from rocketq.client.consumption import Consumption, ConsumptionSettings
 from rocketq.client.hooks import ConsumeHook
-from rocketq.client.listener import ConsumeStatus, Listener
+from rocketq.client.listener import Listener
 from rocketq.client.offset_store import OffsetStore
 from rocketq.client.process_queue import NOTHING_TO_COMMIT, Piece, ProcessQueue
 from rocketq.client.send_back import SendBack
@@ -31,6 +31,7 @@ _EXPIRED_LEVEL = 3
 _EXPIRED_PER_ROUND = 16
 # A listener that fails on everything must not pile up requests without bound.
 _MAX_SEND_BACKS = 256
+_MAX_RUN = 64
 
 
 class ConcurrentConsumption(Consumption):
@@ -69,62 +70,71 @@ class ConcurrentConsumption(Consumption):
         if len(self._send_backs) >= _MAX_SEND_BACKS:
             return None
         while self._again:
-            piece = self._again.popleft()
-            if not piece.process_queue.retired and not piece.is_done:
-                return self._hand_out(piece)
+            again = self._again.popleft()
+            if not again.process_queue.retired and not again.is_done:
+                again.restart()
+                return self._hand_out(again)
         ready = self._ready
         while ready:
-            process_queue = ready[0]
-            piece_or_none = (
-                None if process_queue.retired else process_queue.take(self._settings.batch_size)
-            )
-            ready.popleft()
-            if process_queue.waiting and not process_queue.retired:
+            process_queue = ready.popleft()
+            if process_queue.retired:
+                process_queue.is_consuming = False
+                continue
+            piece = process_queue.take(self._size_of_next(process_queue))
+            if process_queue.waiting:
                 ready.append(process_queue)
             else:
                 process_queue.is_consuming = False
-            if piece_or_none is not None:
-                return self._hand_out(piece_or_none)
+            if piece is not None:
+                return self._hand_out(piece)
         return None
 
+    def _size_of_next(self, process_queue: ProcessQueue) -> int:
+        """How many messages the next piece is to have.
+
+        A listener that takes one at a time gets them in runs, which saves most of the cost of a
+        piece. Runs are short enough that there are always more of them than calls at once.
+        """
+        if self._listener.takes_list:
+            return self._settings.batch_size
+        if self._hooks:
+            return 1  # which see each call
+        waiting = len(process_queue.waiting) * (len(self._ready) + 1)
+        return max(1, min(waiting // (2 * self.runner.concurrency), _MAX_RUN))
+
     def finished(self, piece: Piece) -> None:
-        failed = self._failed(piece)
-        self._came_back(piece, len(failed))
+        self._came_back(piece, len(piece.failures))
         # Dropped: the new owner consumes it. Done: it took too long and was sent back already.
-        if piece.process_queue.dropped or piece.is_done or piece.status is None:
+        if piece.process_queue.dropped or piece.is_done:
             return
-        if not failed:
-            self._complete(piece)
+        if not piece.failures:
+            self._settle(piece, piece.rest)
         elif self._settings.is_broadcasting:
-            for message in failed:
+            for message, _ in piece.failures:
                 logger.warning(
                     "message %s of %s is lost to this consumer: broadcasting has no retry",
                     message.msg_id,
                     message.topic,
                 )
-            self._complete(piece)
+            self._settle(piece, piece.rest)
         else:
-            level = piece.delivery.delay_level if piece.delivery is not None else 0
-            self._start_send_back(piece, failed, level)
+            self._start_send_back(piece)
 
-    def _failed(self, piece: Piece) -> list[MessageExt]:
-        if piece.status in (ConsumeStatus.SUCCESS, ConsumeStatus.COMMIT):
-            ack_index = None if piece.delivery is None else piece.delivery.ack_index
-            return [] if ack_index is None else piece.messages[ack_index + 1 :]
-        return piece.messages
-
-    def _complete(self, piece: Piece) -> None:
+    def _settle(self, piece: Piece, remaining: list[MessageExt]) -> None:
+        """Forget what is done of a piece, and move the offset on."""
         process_queue = piece.process_queue
-        offset = process_queue.finish(piece)
+        if remaining:
+            process_queue.keep(piece, remaining)
+        else:
+            process_queue.finish(piece)
+        offset = process_queue.commit_offset
         if offset != NOTHING_TO_COMMIT:
             self._offsets.update(process_queue.queue, offset, only_forward=True)
 
     # ------------------------------------------------------------------ sending back
 
-    def _start_send_back(self, piece: Piece, failed: list[MessageExt], level: int) -> None:
-        task = asyncio.create_task(
-            self._give_back(piece, failed, level), name=f"rocketq-send-back-{piece.queue}"
-        )
+    def _start_send_back(self, piece: Piece) -> None:
+        task = asyncio.create_task(self._give_back(piece), name=f"rocketq-send-back-{piece.queue}")
         self._send_backs.add(task)
         task.add_done_callback(self._send_back_ended)
 
@@ -132,21 +142,18 @@ class ConcurrentConsumption(Consumption):
         self._send_backs.discard(task)
         self.runner.wake()
 
-    async def _give_back(self, piece: Piece, failed: list[MessageExt], level: int) -> None:
+    async def _give_back(self, piece: Piece) -> None:
         refused: list[MessageExt] = []
-        for message in failed:
+        for message, level in piece.failures:
             if not await self._gave_back(message, level, piece.queue.broker_name):
                 message.reconsume_times += 1
                 refused.append(message)
         if piece.process_queue.dropped or piece.is_done:
             return
-        if not refused:
-            self._complete(piece)
-            return
-        piece.process_queue.keep(piece, refused)
-        if self._closing:
-            return  # not committed, so the next owner of the queue gets them
-        self._after(self._settings.retry_locally_after_s, piece)
+        self._settle(piece, refused + piece.rest)
+        # At the end of the consumer they are left, uncommitted, to the next owner of the queue.
+        if refused and not self._closing:
+            self._after(self._settings.retry_locally_after_s, piece)
 
     async def _gave_back(self, message: MessageExt, level: int, broker_name: str) -> bool:
         try:
@@ -187,25 +194,28 @@ class ConcurrentConsumption(Consumption):
         while process_queue.taken and sent < _EXPIRED_PER_ROUND and not process_queue.dropped:
             piece = process_queue.taken[0]
             timeout_ms = self._settings.consume_timeout_s * 1000
-            if not piece.began_ms or self._clock.now_ms() - piece.began_ms <= timeout_ms:
+            if not piece.is_running or self._clock.now_ms() - piece.began_ms <= timeout_ms:
                 return
-            if piece.status is not None:
-                return  # answered: it is being sent back, or waits to be consumed again
-            for message in piece.messages:
-                if not await self._gave_back(
-                    message, _EXPIRED_LEVEL, process_queue.queue.broker_name
-                ):
+            position = piece.position
+            stuck = piece.rest if self._listener.takes_list else piece.rest[:1]
+            failures = [*piece.failures, *((message, _EXPIRED_LEVEL) for message in stuck)]
+            for message, level in failures:
+                if not await self._gave_back(message, level, process_queue.queue.broker_name):
                     return
-            if piece.is_done or process_queue.dropped:
+            if piece.is_done or process_queue.dropped or piece.position != position:
                 return  # the listener came back while its messages were sent back
             logger.warning(
                 "the listener has had %d messages of %s for more than %s s: sent back",
-                len(piece.messages),
+                len(stuck),
                 process_queue.queue,
                 self._settings.consume_timeout_s,
             )
-            sent += len(piece.messages)
-            self._complete(piece)
+            sent += len(failures)
+            behind = process_queue.split(piece, position + len(stuck))
+            self._settle(piece, [])
+            if behind is not None:
+                self._again.append(behind)
+                self.runner.wake()
 
     async def close(self, timeout_s: float) -> bool:
         """Wait for listeners and send-backs under way; whether all ended in time."""

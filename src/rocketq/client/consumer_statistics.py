@@ -26,13 +26,13 @@ class Meter:
         self._buckets: deque[list[float]] = deque(maxlen=7)
         self._current: list[float] = [float("-inf"), 0.0, 0.0]
 
-    def add(self, now_ms: int, value: float) -> None:
+    def add(self, now_ms: int, value: float, times: int = 1) -> None:
         bucket = self._current
         if now_ms >= bucket[0] + self._bucket_ms:
             bucket = self._current = [now_ms - now_ms % self._bucket_ms, 0.0, 0.0]
             self._buckets.append(bucket)
         bucket[1] += value
-        bucket[2] += 1
+        bucket[2] += times
 
     def total(self, now_ms: int) -> float:
         return sum(bucket[1] for bucket in self._recent(now_ms))
@@ -89,7 +89,7 @@ class ConsumerStatistics:
 
     def consumed(self, topic: str, count: int, failed: int, elapsed_ms: float, now_ms: int) -> None:
         statistics = self.topic(topic)
-        statistics.consume_rt.add(now_ms, elapsed_ms)
+        statistics.consume_rt.add(now_ms, elapsed_ms, count)
         if count > failed:
             statistics.consumed.add(now_ms, count - failed)
         if failed:

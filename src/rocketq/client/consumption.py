@@ -49,6 +49,7 @@ class Consumption:
         clock: Clock,
     ) -> None:
         self._settings = settings
+        self._listener = listener
         self._hooks = list(hooks)
         self._statistics = statistics
         self._clock = clock
@@ -88,9 +89,9 @@ class Consumption:
         process_queue = piece.process_queue
         process_queue.last_consume_ms = now_ms
         if piece.status is not None:
-            elapsed_ms = max(now_ms - piece.began_ms, 0)
+            elapsed_ms = max(now_ms - piece.started_ms, 0)
             topic = process_queue.queue.topic
-            count = len(piece.messages)
+            count = max(piece.position, 1)
             self._statistics.consumed(topic, count, failed_count, elapsed_ms, now_ms)
             if piece.context is not None:
                 self._run_after(piece, elapsed_ms)

@@ -29,6 +29,7 @@ from rocketq.client.listener import (
 )
 from rocketq.client.process_queue import Piece
 from rocketq.common.clock import Clock
+from rocketq.message.message import MessageExt
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ class AsyncRunner:
         self._clock = clock
         self._name = name
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._slice_end = 0.0
         self._is_starting = False  # a task is made and has not run yet: one at a time is enough
         self._closing = False
 
@@ -110,8 +113,6 @@ class AsyncRunner:
         self._is_starting = False
         task = asyncio.current_task()
         assert task is not None
-        loop = asyncio.get_running_loop()
-        slice_end = loop.time() + _SLICE_S
         try:
             while not self._closing and len(self._tasks) <= self.concurrency:
                 piece = self._work.next_piece()
@@ -121,26 +122,42 @@ class AsyncRunner:
                 self.wake()
                 await self.call(piece)
                 self._work.finished(piece)
-                if loop.time() > slice_end:
-                    await asyncio.sleep(0)
-                    slice_end = loop.time() + _SLICE_S
         finally:
             self._tasks.discard(task)
 
     async def call(self, piece: Piece) -> None:
-        if piece.process_queue.retired:
-            return
+        piece.is_running = True
+        if self._listener.takes_list:
+            if not piece.process_queue.retired:
+                await self._call(piece, piece.messages)
+                piece.position = len(piece.messages)
+                if self._loop.time() > self._slice_end:
+                    await self._give_way()
+        else:
+            while piece.position < len(piece.messages) and not piece.process_queue.retired:
+                await self._call(piece, [piece.messages[piece.position]])
+                piece.position += 1
+                if self._loop.time() > self._slice_end:
+                    await self._give_way()
+        piece.is_running = False
+
+    async def _call(self, piece: Piece, messages: list[MessageExt]) -> None:
         _begin(piece, self._listener, self._clock)
         try:
-            answer = await self._listener.call(piece.messages, piece.delivery)
-            piece.status = ConsumeStatus.SUCCESS if answer is None else status_of(answer)
+            answer = await self._listener.call(messages, piece.delivery)
+            _answered(piece, messages, answer)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            _failed(piece, error)  # something the listener awaited was cancelled
+            _failed(piece, messages, error)  # something the listener awaited was cancelled
         except Exception as error:
-            _failed(piece, error)
+            _failed(piece, messages, error)
+
+    async def _give_way(self) -> None:
+        """Let others have the loop: listeners have had it for a while."""
+        await asyncio.sleep(0)
+        self._slice_end = self._loop.time() + _SLICE_S
 
     async def close(self, timeout_s: float) -> bool:
         self._closing = True
@@ -245,18 +262,27 @@ class ThreadRunner:
         self._tell_loop(self._retire, threading.current_thread())
 
     def _consume(self, piece: Piece) -> None:
-        if piece.process_queue.retired:
-            return
+        piece.is_running = True
+        if self._listener.takes_list:
+            if not piece.process_queue.retired:
+                self._call(piece, piece.messages)
+                piece.position = len(piece.messages)
+        else:
+            while piece.position < len(piece.messages) and not piece.process_queue.retired:
+                self._call(piece, [piece.messages[piece.position]])
+                piece.position += 1
+        piece.is_running = False
+
+    def _call(self, piece: Piece, messages: list[MessageExt]) -> None:
         _begin(piece, self._listener, self._clock)
         try:
-            answer = self._listener.call(piece.messages, piece.delivery)
-            if answer is not None and inspect.isawaitable(
-                answer
-            ):  # a plain function that hands out a coroutine
+            answer = self._listener.call(messages, piece.delivery)
+            if answer is not None and inspect.isawaitable(answer):
+                # A plain function that hands out a coroutine.
                 answer = asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
-            piece.status = status_of(answer)
+            _answered(piece, messages, answer)
         except BaseException as error:  # whatever it is, the thread must live on
-            _failed(piece, error)
+            _failed(piece, messages, error)
 
     def _tell_loop(self, callback: Any, *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -292,26 +318,42 @@ async def _await(awaitable: Awaitable[object]) -> object:
 
 
 def _begin(piece: Piece, listener: Listener, clock: Clock) -> None:
-    piece.began_ms = clock.now_ms()
-    piece.status = piece.error = None
+    piece.began_ms = now_ms = clock.now_ms()
+    if piece.started_ms == 0:
+        piece.started_ms = now_ms
     piece.delivery = Delivery(piece.process_queue.queue) if listener.takes_delivery else None
 
 
-def _failed(piece: Piece, error: BaseException) -> None:
+def _answered(piece: Piece, messages: list[MessageExt], answer: object) -> None:
+    piece.error = None
+    piece.status = ConsumeStatus.SUCCESS if answer is None else status_of(answer)
+    delivery = piece.delivery
+    if piece.status in (ConsumeStatus.LATER, ConsumeStatus.ROLLBACK):
+        level = 0 if delivery is None else delivery.delay_level
+        piece.failures += [(message, level) for message in messages]
+    elif delivery is not None and delivery.ack_index is not None:
+        level = delivery.delay_level
+        piece.failures += [(message, level) for message in messages[delivery.ack_index + 1 :]]
+
+
+def _failed(piece: Piece, messages: list[MessageExt], error: BaseException) -> None:
     piece.status = ConsumeStatus.LATER
     piece.error = error
-    if piece.delivery is None:
-        piece.delivery = Delivery(piece.process_queue.queue)
-    apply_error(error, piece.delivery)
+    delivery = piece.delivery
+    if delivery is None:
+        delivery = piece.delivery = Delivery(piece.process_queue.queue)
+    apply_error(error, delivery)
+    piece.failures += [(message, delivery.delay_level) for message in messages]
+    described = _described(piece, messages, error)
     if isinstance(error, ConsumeLater):
-        logger.info("the listener wants %s", _described(piece, error))
+        logger.info("the listener wants %s", described)
     else:
-        logger.warning("the listener failed on %s", _described(piece, error), exc_info=error)
+        logger.warning("the listener failed on %s", described, exc_info=error)
 
 
-def _described(piece: Piece, error: BaseException) -> str:
-    first = piece.messages[0]
-    more = f" and {len(piece.messages) - 1} more" if len(piece.messages) > 1 else ""
+def _described(piece: Piece, messages: list[MessageExt], error: BaseException) -> str:
+    first = messages[0]
+    more = f" and {len(messages) - 1} more" if len(messages) > 1 else ""
     return (
         f"message {first.msg_id} of {piece.queue} at offset {first.queue_offset}{more} "
         f"again later: {error!r}"

@@ -5,10 +5,10 @@ Messages arrive in order of offset and mostly leave in that order, so no sorted 
     committed | taken: piece, piece (done), piece | waiting: message, message, ...   | next pull
               ^ offset to commit                                                     ^ max + 1
 
-A *piece* is what one call of the listener gets. Pieces are cut from the front of the waiting
-messages and stay in a row until everything before them is done as well: a slow message holds the
-committed offset back while later ones are finished, and a crash repeats those. Each step costs
-the same however much is cached.
+A *piece* is what a listener consumes in a row. Pieces are cut from the front of the waiting
+messages and stay in their order until everything before them is done as well: a slow message
+holds the committed offset back while later ones are finished, and a crash repeats those. Each
+step costs the same however much is cached.
 
 Touched by the consumer's event loop alone; a listener's thread only reads `dropped` and the
 messages of its piece.
@@ -23,6 +23,9 @@ from rocketq.client.hooks import ConsumeContext
 from rocketq.client.listener import ConsumeStatus, Delivery
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
+
+Failure = tuple[MessageExt, int]
+"""A message and the delay level after which it is to come again."""
 
 NOTHING_TO_COMMIT = -1
 LOCK_VALID_MS = 30_000
@@ -40,18 +43,25 @@ class FlowLimits:
 
 
 class Piece:
-    """Messages that are handed to the listener in one call."""
+    """Messages that a listener consumes in a row: in one call, or one by one.
+
+    While it is at the listener, `position` and what follows it belong to whoever runs that.
+    """
 
     __slots__ = (
         "began_ms",
         "context",
         "delivery",
         "error",
+        "failures",
         "first_offset",
         "is_done",
+        "is_running",
         "messages",
+        "position",
         "process_queue",
         "size",
+        "started_ms",
         "status",
     )
 
@@ -61,15 +71,28 @@ class Piece:
         self.first_offset = messages[0].queue_offset
         self.size = sum([len(message.record) for message in messages])
         self.is_done = False
-        self.began_ms = 0  # when the listener was called; 0 before that
-        self.delivery: Delivery | None = None  # what the listener may set, and what came of it
+        self.context: ConsumeContext | None = None  # of the hooks, when there are any
+        self.restart()
+
+    def restart(self) -> None:
+        """Nothing of it is consumed (any more)."""
+        self.is_running = False
+        self.position = 0  # messages before this one are consumed, or have failed
+        self.failures: list[Failure] = []
+        self.started_ms = 0  # of the first call
+        self.began_ms = 0  # of the latest call
+        self.delivery: Delivery | None = None  # and what came of it
         self.status: ConsumeStatus | None = None
         self.error: BaseException | None = None
-        self.context: ConsumeContext | None = None  # of the hooks, when there are any
 
     @property
     def queue(self) -> MessageQueue:
         return self.process_queue.queue
+
+    @property
+    def rest(self) -> list[MessageExt]:
+        """What was not consumed, because the queue is about to go."""
+        return self.messages[self.position :]
 
 
 class ProcessQueue:
@@ -155,6 +178,17 @@ class ProcessQueue:
         piece.messages = remaining
         piece.size = size
         piece.first_offset = remaining[0].queue_offset
+
+    def split(self, piece: Piece, at: int) -> Piece | None:
+        """Make what follows a position a piece of its own, behind this one."""
+        messages = piece.messages
+        if at >= len(messages):
+            return None
+        rest = Piece(self, messages[at:])
+        piece.messages = messages[:at]
+        piece.size -= rest.size
+        self.taken.insert(self.taken.index(piece) + 1, rest)
+        return rest
 
     def commit_taken(self) -> int:
         """Orderly: all that was taken is consumed. Answers the offset to commit."""
