@@ -43,7 +43,7 @@ async def eventually(condition: Callable[[], bool], what: str = "") -> None:
     """Wait until something is true; fail when it takes too long."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 (conditions of other threads too)
                 await asyncio.sleep(0.005)
     except TimeoutError:
         raise AssertionError(f"waited in vain for {what or condition}") from None
