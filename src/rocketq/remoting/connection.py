@@ -223,23 +223,24 @@ class Connection(asyncio.Protocol):
         self.send(command)
         return future
 
-    def start_frame(self, opaque: int, head: bytes, body: Buffer, waiting: Waiting) -> None:
+    def start_frame(self, opaque: int, head: bytes, body: Buffer, waiting: Waiting) -> bool:
         """Send a request that its sender has encoded; `waiting` gets the answer.
 
         For those who send thousands of alike requests a second, and write them from a
-        template. No hook sees them: look at `has_hooks` first.
+        template. No hook sees them: look at `has_hooks` first. False when it cannot be sent
+        now: the connection is closing, or full, or as many calls wait as may.
         """
-        if self.is_closing:
-            raise ConnectionLost(f"connection to {self.peer_address} is closed")
-        if len(self._pending) >= self._limits.calls:
-            raise TooManyRequests(f"{len(self._pending)} requests to {self.peer_address} pending")
-        self._pending[opaque] = waiting
+        pending = self._pending
+        if self._write_paused or self.is_closing or len(pending) >= self._limits.calls:
+            return False
+        pending[opaque] = waiting
         self._out.append(head)
         self._out.append(body)
         self._out_size += len(head) + len(body)
         if not self._in_turn and not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
+        return True
 
     @property
     def deadlines(self) -> Deadlines:

@@ -10,7 +10,7 @@ from rocketq.remoting.bodies.body import BadBody, Body, names
 from rocketq.remoting.codes import Version
 
 _INT32 = struct.Struct(">i")
-_UNPACKED_LIMIT = 256 * 1024 * 1024  # what a registration may grow to when unpacked
+_UNPACKED_LIMIT = 64 * 1024 * 1024  # what a registration may grow to when unpacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
