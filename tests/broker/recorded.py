@@ -1,19 +1,15 @@
 """Requests a real client sent and what a real broker answered, to be compared with ours."""
 
 import base64
-import gzip
-import json as plain_json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rocketq.common import json
 from rocketq.remoting import Command, RequestCode
 from rocketq.remoting.frame import decode_frame
-
-WIRE = Path(__file__).parent.parent / "golden" / "wire"
+from tests.broker import golden
 
 # Objects whose keys are data: of these only the first value's shape matters.
 _TABLES = frozenset(
@@ -47,10 +43,9 @@ class Exchange:
         return f"{RequestCode(self.request.code).name}, {self.scenario}"
 
 
-@cache
 def frames(recording: str = "json") -> list[dict[str, Any]]:
-    with gzip.open(WIRE / f"{recording}.jsonl.gz", "rt") as lines:
-        return [plain_json.loads(line) for line in lines]
+    """All frames of a recording, in order."""
+    return list(golden.frames(recording).values())
 
 
 @cache

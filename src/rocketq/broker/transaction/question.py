@@ -13,7 +13,6 @@ from rocketq.broker.transaction.half import question_body, real_queue
 from rocketq.message.ids import offset_message_id
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_HALF_TOPIC
-from rocketq.message.properties import PropertyName
 from rocketq.remoting import Command
 from rocketq.remoting.headers import CheckTransactionState
 from rocketq.store import AppendResult, MessageInner
@@ -23,20 +22,19 @@ logger = logging.getLogger(__name__)
 
 def ask(
     producers: ProducerTable,
+    group: str | None,
     broker_name: str,
     half: MessageExt,
     copy: MessageInner,
     at: AppendResult,
 ) -> bool:
     """Send the question about a stored copy; false if nobody can be asked."""
-    group = half.get_property(PropertyName.PRODUCER_GROUP)
     queue = real_queue(half)
     if group is None or queue is None:
         logger.warning("transaction %s names no producer or no topic", half.transaction_id)
         return False
     channel = producers.next_channel(group)
     if channel is None:
-        logger.warning("transaction %s: no producer of %s is online", half.transaction_id, group)
         return False
     header = CheckTransactionState(
         topic=TRANSACTION_HALF_TOPIC,

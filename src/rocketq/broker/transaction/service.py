@@ -38,6 +38,7 @@ from rocketq.message.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
+from rocketq.message.properties import PropertyName
 from rocketq.store import MessageInner, MessageStore, PutStatus
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class TransactionalMessages:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
         self._is_look_planned = False
+        self._silent_groups: set[str | None] = set()
 
     # -------------------------------------------------------------------- producers
 
@@ -266,7 +268,17 @@ class TransactionalMessages:
             return
         self._take_until(result.queue_offset)
         self._undecided.move(offset, to=result.queue_offset, due_ms=retry_ms)
-        ask(self._producers, self._live.broker.broker_name, message, copy, result)
+        group = message.get_property(PropertyName.PRODUCER_GROUP)
+        name = self._live.broker.broker_name
+        self._note_answerable(group, ask(self._producers, group, name, message, copy, result))
+
+    def _note_answerable(self, group: str | None, was_asked: bool) -> None:
+        """Say once that nobody of a group can be asked, however much it has left open."""
+        if was_asked:
+            self._silent_groups.discard(group)
+        elif group not in self._silent_groups:
+            self._silent_groups.add(group)
+            logger.warning("no producer of %s is online to decide its transactions", group)
 
     def _give_up(self, offset: int, message: MessageExt, retry_ms: int) -> None:
         self._topics.ensure(TRANSACTION_CHECK_MAX_TOPIC, 1)
