@@ -12,6 +12,9 @@ from setuptools import Extension, setup
 # both ways, and the tests run on both.
 HOT_MODULES: list[str] = [
     "rocketq.broker.processor.send_path",
+    "rocketq.client.send_frames",
+    "rocketq.client.send_path",
+    "rocketq.client.send_result",
     "rocketq.message.batch",
     "rocketq.message.hashing",
     "rocketq.message.message",
@@ -24,6 +27,8 @@ HOT_MODULES: list[str] = [
     "rocketq.remoting.frame",
     "rocketq.remoting.header_scan",
     "rocketq.remoting.json_head",
+    "rocketq.spark.batch_rows",
+    "rocketq.spark.record_columns",
     "rocketq.store.append",
     "rocketq.store.dispatch",
     "rocketq.store.index_file",
@@ -32,8 +37,6 @@ HOT_MODULES: list[str] = [
     "rocketq.store.reader",
     "rocketq.store.replay",
     "rocketq.store.results",
-    "rocketq.spark.batch_rows",
-    "rocketq.spark.record_columns",
 ]
 
 

@@ -1,8 +1,8 @@
 """Gets one request's worth of messages to a broker: attempts, retries, one time budget.
 
-The common case takes no task: a queue is chosen, the frame written, and the answer completes
-the caller's future. Whatever is out of the ordinary (route not known, connection not open,
-a hook that wants to look, a failed attempt) goes on in a task that does the same step by step.
+The common case takes the short way (`send_path.py`), without a task. Whatever is out of the
+ordinary (route not known, connection not open, a hook that wants to look, a failed attempt)
+is done step by step in a task here.
 
 All attempts share `send_timeout_s`. A failed attempt is followed by one on another broker;
 what a broker refuses for good is raised at once.
@@ -25,15 +25,19 @@ from rocketq.client.producer_config import ProducerConfig
 from rocketq.client.routes import PublishInfo
 from rocketq.client.selectors import QueueRotation
 from rocketq.client.send_frames import SendTemplate
+from rocketq.client.send_path import Lane, QuickSend, Ring, SendPath
 from rocketq.client.send_result import SendResult, SendStatus
+from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
+from rocketq.message.ids import UniqueIds
+from rocketq.message.message import Message
 from rocketq.message.names import unwrap_namespace
+from rocketq.message.properties import decode_properties
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.codes import RequestCode
-from rocketq.remoting.command import Command, next_opaque
-from rocketq.remoting.connection import Connection
-from rocketq.remoting.deadlines import Bucket
+from rocketq.remoting.command import Command
 from rocketq.remoting.errors import ConnectFailed, ConnectionLost, RequestTimeout
+from rocketq.remoting.frame import FrameSplitter
 from rocketq.remoting.headers import SendMessageV2
 
 logger = logging.getLogger(__name__)
@@ -55,45 +59,22 @@ class NotStored(ClientError):
         self.result = result
 
 
-class Lane:
-    """The way to one queue: its connection, and the frame head its sends share."""
-
-    __slots__ = ("connection", "queue", "template")
-
-    def __init__(self, connection: Connection, template: SendTemplate, queue: MessageQueue) -> None:
-        self.connection = connection
-        self.template = template
-        self.queue = queue
-        """As the user sees it, without a namespace."""
-
-
 class Sending:
-    """One send through all its attempts; waits for the answer to the first, if that was quick."""
+    """One send through all its attempts."""
 
     __slots__ = (
-        "_bucket",
-        "_delivery",
-        "_opaque",
         "budget_s",
         "choice",
         "deadline",
         "failures",
-        "future",
-        "lane",
         "outgoing",
         "pause_s",
         "retries",
     )
 
     def __init__(
-        self,
-        delivery: Delivery,
-        outgoing: Outgoing,
-        choice: QueueChoice | None,
-        budget_s: float,
-        deadline: float,
+        self, outgoing: Outgoing, choice: QueueChoice | None, budget_s: float, deadline: float
     ) -> None:
-        self._delivery = delivery
         self.outgoing = outgoing
         self.choice = choice
         self.budget_s = budget_s
@@ -102,156 +83,156 @@ class Sending:
         self.retries = 0
         self.pause_s = _FIRST_PAUSE_S
 
-    def wait(
-        self, future: asyncio.Future[SendResult], lane: Lane, opaque: int, bucket: Bucket
-    ) -> None:
-        """A frame goes out; its answer is for the future."""
-        self.future = future
-        self.lane = lane
-        self._opaque = opaque
-        self._bucket = bucket
-        bucket[opaque] = self
-
-    def leave(self) -> None:
-        self._bucket.pop(self._opaque, None)
-
-    def complete(self, response: Command) -> None:
-        self._delivery.answered(self, response)
-
-    def fail(self, error: Exception) -> None:
-        assert isinstance(error, RocketqError), error
-        self._delivery.failed(self, error)
-
-    def expire(self) -> None:
-        connection = self.lane.connection
-        connection.forget(self._opaque)
-        self.fail(RequestTimeout(f"no answer from {connection.peer_address} in time"))
-
 
 class Delivery:
     """The way from a producer to the brokers. Belongs to one producer."""
 
-    def __init__(self, instance: ClientInstance, config: ProducerConfig, group: str) -> None:
+    def __init__(
+        self, instance: ClientInstance, config: ProducerConfig, group: str, ids: UniqueIds
+    ) -> None:
         self._instance = instance
         self._config = config
         self._group = group
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._faults = LatencyFaults(clock=instance.clock) if config.avoid_slow_brokers else None
         self._rotation = QueueRotation(faults=self._faults)
         self._hooks = list(config.send_hooks)
         self._filters = tuple(config.send_filters)
-        self._is_watched = bool(self._hooks or self._filters or self._faults)
-        self.pending: set[asyncio.Future[SendResult]] = set()
-        """Sends that have not come to their end."""
         self._lanes: dict[tuple[MessageQueue, int], Lane] = {}
-        instance.routes.on_change(lambda topic: self._lanes.clear())
+        largest = config.max_message_size + 1
+        compressed = largest if config.compress_above is None else config.compress_above
+        self.path = SendPath(
+            self, ids, budget_s=config.send_timeout_s, plain_below=min(largest, compressed)
+        )
+        # The short way shows nobody anything, and looks at no clock but the system's.
+        self._is_watched = (
+            bool(self._hooks or self._filters or self._faults or config.attempt_timeout_s)
+            or instance.clock is not SYSTEM_CLOCK
+        )
+        instance.routes.on_change(self._routes_changed)
+
+    @property
+    def pending(self) -> set[asyncio.Future[SendResult]]:
+        """Sends that have not come to their end."""
+        return self.path.pending
 
     def add_hook(self, hook: SendHook) -> None:
         """Show another hook every send from now on."""
         self._hooks.append(hook)
         self._is_watched = True
+        self.path.close()
 
-    # --------------------------------------------------------- the common case
+    def _routes_changed(self, topic: str) -> None:
+        self._lanes.clear()
+        self.path.close()
+
+    # ----------------------------------------------------------- the short way
 
     def start(
         self, outgoing: Outgoing, choice: QueueChoice | None, timeout_s: float | None
     ) -> asyncio.Future[SendResult]:
         """Send; the future gets the result, or the error that ended all attempts."""
         budget_s = self._config.send_timeout_s if timeout_s is None else timeout_s
-        sending = Sending(self, outgoing, choice, budget_s, self._loop.time() + budget_s)
-        if not self._is_watched:
-            info = self._instance.routes.known_publish_info(outgoing.topic)
-            if info is not None and info.queues and not info.borrowed:
-                lane = self._lane(self._choose(sending, info), outgoing.code)
-                if lane is not None:
-                    return self._start_in(lane, sending)
-        task = self._loop.create_task(self._attempts(sending))
+        sending = Sending(outgoing, choice, budget_s, self.loop.time() + budget_s)
+        if not self._is_watched and timeout_s is None:
+            future = self._start_quickly(sending)
+            if future is not None:
+                return future
+        task = self.loop.create_task(self._attempts(sending))
         self.pending.add(task)
         task.add_done_callback(self.pending.discard)
         return task
 
-    def _start_in(self, lane: Lane, sending: Sending) -> asyncio.Future[SendResult]:
-        """One frame written, one future to complete."""
+    def _start_quickly(self, sending: Sending) -> asyncio.Future[SendResult] | None:
         outgoing = sending.outgoing
-        body = outgoing.body
-        opaque = next_opaque()
-        head = lane.template.head(
-            opaque,
-            outgoing.sys_flag,
-            outgoing.born_ms,
-            outgoing.flag,
+        info = self._instance.routes.known_publish_info(outgoing.topic)
+        if info is None or not info.queues or info.borrowed:
+            return None
+        lane = self._lane(self._choose(sending, info), outgoing.code)
+        if lane is None:
+            return None
+        if sending.choice is None and outgoing.code == RequestCode.SEND_MESSAGE_V2:
+            self._open_path(outgoing.message.topic, info)
+        return self.path.start(
+            lane,
+            outgoing.message.topic,
+            outgoing.body,
             outgoing.properties,
-            len(body),
+            outgoing.sys_flag,
+            outgoing.flag,
+            outgoing.born_ms,
+            outgoing.msg_id,
+            sending.choice,
         )
-        connection = lane.connection
-        future: asyncio.Future[SendResult] = self._loop.create_future()
-        sending.wait(future, lane, opaque, connection.deadlines.bucket(self._limit_s(sending)))
-        try:
-            connection.start_frame(opaque, head, body, sending)
-        except BaseException:
-            sending.leave()
-            raise
-        self.pending.add(future)
-        return future
+
+    def _open_path(self, topic: str, info: PublishInfo) -> None:
+        """Let a topic's further messages take the short way, if all its lanes are open."""
+        lanes = []
+        for queue in info.queues:
+            lane = self._lane(queue, RequestCode.SEND_MESSAGE_V2)
+            if lane is None:
+                return
+            lanes.append(lane)
+        self.path.open(topic, Ring(lanes, self._rotation.turn_of(info.topic)))
 
     def _lane(self, queue: MessageQueue, code: int) -> Lane | None:
         """The open way to a queue; None where one has to wait for it."""
         lane = self._lanes.get((queue, code))
-        if lane is None or lane.connection.is_closing:
-            address = self._instance.routes.master(queue.broker_name)
-            if address is None:
-                return None
-            if self._config.vip_channel:
-                address = vip_address(address)
-            connection = self._instance.remoting.connection_to(address)
-            if connection is None or connection.has_hooks:
-                return None
-            template = SendTemplate(
-                code,
-                self._group,
-                queue.topic,
-                self._config.template_topic,
-                self._config.template_queues,
-                queue.queue_id,
-                queue.broker_name,
-            )
-            lane = Lane(connection, template, self._as_user_sees(queue))
-            self._lanes[queue, code] = lane
-        return None if lane.connection.is_write_paused else lane
+        if lane is not None and not lane.connection.is_closing:
+            return lane
+        address = self._instance.routes.master(queue.broker_name)
+        if address is None:
+            return None
+        if self._config.vip_channel:
+            address = vip_address(address)
+        connection = self._instance.remoting.connection_to(address)
+        if connection is None or connection.has_hooks:
+            return None
+        template = SendTemplate(
+            code,
+            self._group,
+            queue.topic,
+            self._config.template_topic,
+            self._config.template_queues,
+            queue.queue_id,
+            queue.broker_name,
+        )
+        lane = self._lanes[queue, code] = Lane(connection, template, self._as_user_sees(queue))
+        return lane
 
-    def answered(self, sending: Sending, response: Command) -> None:
-        """The broker has answered a send of the common kind."""
-        future = sending.future
-        if future.done():  # nobody waits any more
+    def answered(self, quick: QuickSend, response: Command) -> None:
+        """A quick send got an answer that is not simply yes, or one that nobody wants."""
+        future = quick.future
+        if future.done():
             self.pending.discard(future)
             return
-        lane = sending.lane
+        connection = quick.lane.connection
         try:
-            result = send_result(
-                sending.outgoing, lane.queue, response, lane.connection.peer_address
-            )
+            result = send_result(quick.msg_id, quick.lane.queue, response, connection.peer_address)
             if self._config.retry_when_not_stored and not result.is_ok:
                 raise NotStored(result)
         except RocketqError as error:
-            self.failed(sending, error)
+            self.go_on(quick, error)
             return
         self.pending.discard(future)
         future.set_result(result)
 
-    def failed(self, sending: Sending, error: RocketqError) -> None:
-        """A send of the common kind came to nothing: go on in a task, or give up."""
-        future = sending.future
+    def go_on(self, quick: QuickSend, error: RocketqError) -> None:
+        """A quick send came to nothing: try again in a task, or give up."""
+        future = quick.future
         if future.done() or not error.retriable:
             self.pending.discard(future)
             if not future.done():
                 future.set_exception(error)
             return
-        sending.failures.append((sending.lane.queue.broker_name, error))
-        task = self._loop.create_task(self._attempts(sending))
-        task.add_done_callback(lambda done: self._retried(future, done))
+        outgoing = outgoing_of(quick)
+        sending = Sending(outgoing, quick.choice, self._config.send_timeout_s, quick.deadline)
+        sending.failures.append((quick.lane.queue.broker_name, error))
+        task = self.loop.create_task(self._attempts(sending))
+        task.add_done_callback(lambda done: self._went_on(future, done))
         future.add_done_callback(lambda done: task.cancel() if done.cancelled() else None)
 
-    def _retried(self, future: asyncio.Future[SendResult], done: asyncio.Task[SendResult]) -> None:
+    def _went_on(self, future: asyncio.Future[SendResult], done: asyncio.Task[SendResult]) -> None:
         self.pending.discard(future)
         if future.done():
             return
@@ -270,7 +251,7 @@ class Delivery:
         while True:
             if sending.failures and not await self._may_retry(sending):
                 return self._given_up(sending)
-            left_s = sending.deadline - self._loop.time()
+            left_s = sending.deadline - self.loop.time()
             if left_s <= 0:
                 return self._given_up(sending)
             info = await self._publish_info(outgoing.topic, left_s)
@@ -302,7 +283,7 @@ class Delivery:
             self._instance.refresh_route_soon(topic)
             info = self._instance.routes.known_publish_info(topic)
             if info is None or all(queue.broker_name == broker_name for queue in info.queues):
-                left_s = sending.deadline - self._loop.time()
+                left_s = sending.deadline - self.loop.time()
                 await asyncio.sleep(max(min(sending.pause_s, left_s), 0.0))
                 sending.pause_s = min(sending.pause_s * 2, _LONGEST_PAUSE_S)
                 return True
@@ -316,18 +297,20 @@ class Delivery:
         _, error = sending.failures[-1]
         if isinstance(error, NotStored):
             return error.result
-        elapsed_s = self._loop.time() - sending.deadline + sending.budget_s
+        elapsed_s = self.loop.time() - sending.deadline + sending.budget_s
         raise SendFailed(topic, sending.failures, elapsed_s) from error
 
     async def _attempt(self, sending: Sending, queue: MessageQueue) -> SendResult:
         outgoing = sending.outgoing
         address = self.address_of(queue.broker_name)
-        began = self._loop.time()
+        began = self.loop.time()
         context = self._begin(outgoing, queue, address)
         try:
             request = self._request(outgoing, queue)
             reply = await self._instance.remoting.call(address, request, self._limit_s(sending))
-            result = send_result(outgoing, self._as_user_sees(queue), reply, address)
+            result = send_result(
+                outgoing.msg_id, self._as_user_sees(queue), reply, address, outgoing.code
+            )
         except RocketqError as error:
             if self._faults is not None:
                 unreachable = isinstance(error, ConnectFailed | ConnectionLost | RequestTimeout)
@@ -336,7 +319,7 @@ class Delivery:
                 self._end(context, began, error=error)
             raise
         if self._faults is not None:
-            self._faults.answered(queue.broker_name, (self._loop.time() - began) * 1000)
+            self._faults.answered(queue.broker_name, (self.loop.time() - began) * 1000)
         if context is not None:
             self._end(context, began, result=result)
         return result
@@ -344,7 +327,7 @@ class Delivery:
     async def send_oneway(self, outgoing: Outgoing, choice: QueueChoice | None) -> None:
         """Hand a message to the connection, and hope."""
         budget_s = self._config.send_timeout_s
-        sending = Sending(self, outgoing, choice, budget_s, self._loop.time() + budget_s)
+        sending = Sending(outgoing, choice, budget_s, self.loop.time() + budget_s)
         info = await self._publish_info(outgoing.topic, budget_s)
         queue = self._choose(sending, info)
         address = self.address_of(queue.broker_name)
@@ -360,8 +343,8 @@ class Delivery:
         """How long this attempt may take."""
         limit_s = self._config.attempt_timeout_s
         if limit_s is None:
-            return sending.deadline - self._loop.time() if sending.failures else sending.budget_s
-        left_s = sending.deadline - self._loop.time()
+            return sending.deadline - self.loop.time() if sending.failures else sending.budget_s
+        left_s = sending.deadline - self.loop.time()
         return min(left_s, limit_s) if sending.retries < self._config.retries else left_s
 
     # ---------------------------------------------------------------- queues
@@ -451,24 +434,46 @@ class Delivery:
     ) -> None:
         context.result = result
         context.error = error
-        context.elapsed_ms = (self._loop.time() - began) * 1000
+        context.elapsed_ms = (self.loop.time() - began) * 1000
         run_after(self._hooks, context)
 
 
+def outgoing_of(quick: QuickSend) -> Outgoing:
+    """What a quick send was about, out of its frame."""
+    (request,) = FrameSplitter().feed(quick.head + quick.body)
+    header = request.header(SendMessageV2)
+    properties = (header.properties or "").encode()
+    return Outgoing(
+        request.code,
+        header.topic,
+        quick.body,
+        properties,
+        message=Message.of(quick.topic, quick.body, decode_properties(properties), header.flag),
+        msg_id=quick.msg_id,
+        born_ms=header.born_timestamp,
+        sys_flag=header.sys_flag,
+        flag=header.flag,
+    )
+
+
 def send_result(
-    outgoing: Outgoing, queue: MessageQueue, reply: Command, address: str
+    msg_id: str,
+    queue: MessageQueue,
+    reply: Command,
+    address: str,
+    code: int = RequestCode.SEND_MESSAGE_V2,
 ) -> SendResult:
     """The broker's answer as a receipt; raises what it refused."""
     status = _STATUS.get(reply.code)
     if status is None:
-        raise rejected(reply, address, outgoing.code)
+        raise rejected(reply, address, code)
     ext = reply.ext_fields
     queue_id = int(ext["queueId"])
     if queue_id != queue.queue_id:  # the broker chose
         queue = queue._replace(queue_id=queue_id)
     return SendResult(
         status,
-        outgoing.msg_id,
+        msg_id,
         ext["msgId"],
         queue,
         int(ext["queueOffset"]),

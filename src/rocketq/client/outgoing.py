@@ -96,7 +96,7 @@ class Preparation:
     def __init__(self, config: ProducerConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._ids = UniqueIds()
+        self.ids = UniqueIds()
         self._wire_topics: dict[str, str] = {}
 
     def wire_topic(self, topic: str) -> str:
@@ -168,7 +168,7 @@ class Preparation:
 
     def batch(self, first: Message, entries: Sequence[bytes], msg_ids: Sequence[str]) -> Outgoing:
         """The request for a batch made of these parts."""
-        properties = {PropertyName.UNIQUE_KEY: self._ids.next()}
+        properties = {PropertyName.UNIQUE_KEY: self.ids.next()}
         if not first.wait_store_ok:
             properties[PropertyName.WAIT] = "false"
         return Outgoing(
@@ -186,7 +186,7 @@ class Preparation:
         """The message's id, its own or a new one, and its properties with it."""
         msg_id = properties.get(PropertyName.UNIQUE_KEY)
         if msg_id is None:
-            msg_id = self._ids.next()
+            msg_id = self.ids.next()
             encoded = encode_properties(properties) + b"UNIQ_KEY\x01%b\x02" % msg_id.encode()
         else:
             encoded = encode_properties(properties)

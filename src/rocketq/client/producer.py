@@ -111,7 +111,7 @@ class Producer:
     def _attach(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._preparation = Preparation(self.config, instance.clock)
-        self._delivery = Delivery(instance, self.config, self._group)
+        self._delivery = Delivery(instance, self.config, self._group, self._preparation.ids)
         if self.config.linger_ms is not None:
             self._accumulator = Accumulator(
                 self.config,
@@ -200,10 +200,16 @@ class Producer:
         With `max_pending_sends` unanswered it raises `TooManyPending`: await some first.
         """
         self._started()
-        if len(self._delivery.pending) >= self.config.max_pending_sends:
+        delivery = self._delivery
+        if len(delivery.pending) >= self.config.max_pending_sends:
             raise TooManyPending(self.config.max_pending_sends)
-        choice = self._choice(message, queue, selector, key)
         accumulator = self._accumulator
+        is_plain = queue is None and selector is None and key is None and timeout_s is None
+        if is_plain and accumulator is None:
+            future = delivery.path.send(message)
+            if future is not None:
+                return future
+        choice = self._choice(message, queue, selector, key)
         if (
             accumulator is not None
             and choice is None
@@ -211,7 +217,7 @@ class Producer:
             and can_batch(message)
         ):
             return accumulator.add(message)
-        return self._delivery.start(self._preparation.single(message), choice, timeout_s)
+        return delivery.start(self._preparation.single(message), choice, timeout_s)
 
     async def send_oneway(
         self,

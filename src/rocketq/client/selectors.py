@@ -78,6 +78,10 @@ class QueueRotation:
             return queues[turn % count]
         return self._choose(queues, turn, avoid_broker)
 
+    def turn_of(self, topic: str) -> int:
+        """Whose turn it is, for those who go on counting themselves."""
+        return self._turns.get(topic, 0)
+
     def _choose(
         self, queues: Sequence[MessageQueue], turn: int, avoid_broker: str | None
     ) -> MessageQueue:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rocketq.common.buffers import Buffer
+from rocketq.common.errors import RocketqError
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from rocketq.remoting.deadlines import Bucket, Deadlines
@@ -42,6 +43,9 @@ _STOPPING = 4
 # Replies up to this many bytes are joined and written in one piece; larger ones are
 # written part by part, because copying them would cost more than it saves.
 _JOINED_SIZE = 64 * 1024
+
+# How long a peer that was told goodbye may take to hang up.
+_LINGER_S = 0.5
 
 # A turn that has this much to say writes it before it handles more requests.
 _TURN_SIZE = 1024 * 1024
@@ -163,6 +167,7 @@ class Connection(asyncio.Protocol):
         self._flush_scheduled = False
         self._read_stops = 0
         self._write_paused = False
+        self._is_finished = False  # what still comes is dropped
         self._drained: asyncio.Future[None] | None = None
 
     # -- for the programs above -----------------------------------------------------------
@@ -199,7 +204,7 @@ class Connection(asyncio.Protocol):
         Inside a turn it leaves with the turn's replies, otherwise with whatever else is
         sent in this round of the loop.
         """
-        if self.is_closing:
+        if self.is_closing or self._is_finished:
             return
         self._out_size += command.encode_into(self._out)
         if not self._in_turn and not self._flush_scheduled:
@@ -296,7 +301,12 @@ class Connection(asyncio.Protocol):
         await asyncio.shield(self._closed)
 
     async def finish(self) -> None:
-        """Read nothing more, answer what was accepted, close."""
+        """Take no more requests, answer those that were accepted, close.
+
+        A socket that is closed with something unread in it is reset, and the peer may lose
+        answers it has not read. So the peer is first told that nothing more will come, and
+        what it still sends is read and dropped until it hangs up.
+        """
         self._stop_reading(_STOPPING)
         while (self._tasks or self._backlog) and not self.is_closing:
             if self._tasks:
@@ -304,7 +314,18 @@ class Connection(asyncio.Protocol):
             else:
                 await self.writable()
                 await asyncio.sleep(0)
-        self.close()
+        if not self.is_closing:
+            assert self._transport is not None
+            self._flush()
+            self._is_finished = True
+            self._read_stops = 0
+            self._transport.resume_reading()
+            self._transport.write_eof()
+            while not self._closed.done():
+                await asyncio.wait([self._closed], timeout=_LINGER_S)
+                if self._transport.get_write_buffer_size() == 0:
+                    break
+            self.close()
         await self.closed()
 
     def __repr__(self) -> str:
@@ -349,6 +370,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.idle_rounds = 0
+        if self._is_finished:
+            return
         splitter = self._splitter
         commands = splitter.feed(data)
         if commands:

@@ -1,0 +1,12 @@
+# How a result lies in memory when compiled; the code is in send_result.py.
+
+cdef class SendResult:
+    cdef public object status
+    cdef public str msg_id
+    cdef public str offset_msg_id
+    cdef public object queue
+    cdef public long long queue_offset
+    cdef public str transaction_id
+    cdef public str region_id
+    cdef public bint trace_on
+    cdef public str recall_handle
