@@ -17,7 +17,7 @@ from rocketq.message.record import decode_record
 from rocketq.remoting import Command, Connection, RemotingClient, RequestCode, ResponseCode
 from rocketq.remoting.headers import PullMessage, SendMessageV2
 from tests.broker.recorded import Exchange, body_shape, command, exchange, frames
-from tests.broker.services import store_config
+from tests.broker.services import store_config, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,6 +32,7 @@ class Wire:
         self.admin = admin
         self.folder = folder
         self.asked_of_consumer: list[Command] = []
+        self.resets: list[Command] = []
 
     async def ask(self, request: Command) -> Command:
         return await self.admin.call(self.broker.address, request, 15.0)
@@ -134,8 +135,13 @@ def _consumer_routes(wire: Wire) -> dict[int, Any]:
         C.GET_CONSUMER_RUNNING_INFO: answer,
         C.CONSUME_MESSAGE_DIRECTLY: answer,
         C.GET_CONSUMER_STATUS_FROM_CLIENT: answer,
+        C.RESET_CONSUMER_CLIENT_OFFSET: lambda request, connection: wire.resets.append(request),
         C.NOTIFY_CONSUMER_IDS_CHANGED: lambda request, connection: None,
     }
+
+
+def _option(text: str) -> Command:
+    return Command.request(C.UPDATE_BROKER_CONFIG, f"{text}\n".encode())
 
 
 def _again(request: Command) -> Command:
@@ -321,6 +327,39 @@ async def test_a_waiting_consumer_learns_of_a_reset_at_once(wire: Wire) -> None:
     answer = await asyncio.wait_for(waiting, 5)
     assert answer.code == ResponseCode.PULL_OFFSET_MOVED
     assert answer.ext_fields["nextBeginOffset"] == "0"
+
+
+async def test_where_so_configured_consumers_reset_themselves(wire: Wire) -> None:
+    """The way of RocketMQ 4: the broker tells the online members of the group."""
+    recorded = exchange(C.INVOKE_BROKER_TO_RESET_OFFSET, recording="slave")
+    told = next(
+        command(frame)
+        for frame in frames("slave")
+        if frame["code"] == C.RESET_CONSUMER_CLIENT_OFFSET
+    )
+
+    async def reset(group: str) -> Command:
+        request = _again(recorded.request)
+        request.ext_fields.update(topic="WireTopic", group=group)
+        return await wire.ask(request)
+
+    assert (await wire.ask(_option("useServerSideResetOffset=false"))).code == 0
+    try:
+        reply = await reset("GID_wire")
+        assert reply.code == recorded.response.code
+        assert body_shape(reply) == body_shape(recorded.response)
+        await until(lambda: wire.resets)
+        assert wire.resets[-1].is_oneway
+        expected = told.ext_fields | {"topic": "WireTopic", "group": "GID_wire"}
+        assert wire.resets[-1].ext_fields.keys() == expected.keys()
+        assert body_shape(wire.resets[-1]) == body_shape(told)
+        assert json.loads(wire.resets[-1].body) == json.loads(reply.body)
+
+        assert (await reset("GID_unknown")).code == ResponseCode.SYSTEM_ERROR
+        await wire.ask(exchange(C.CLONE_GROUP_OFFSET).request)
+        assert (await reset("GID_wire_clone")).code == ResponseCode.CONSUMER_NOT_ONLINE
+    finally:
+        assert (await wire.ask(_option("useServerSideResetOffset=true"))).code == 0
 
 
 async def test_a_reset_of_one_queue_outside_its_range_is_refused(wire: Wire) -> None:
