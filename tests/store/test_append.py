@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
+from rocketq.message.batch import encode_batch
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import Message
-from rocketq.message.batch import encode_batch
 from rocketq.message.record import check_record, decode_record, new_record
 from rocketq.store import BrokerRole, MessageStore, PutStatus
 from rocketq.store.running_flags import Flag
@@ -142,9 +142,7 @@ async def test_several_messages_in_one_record_are_illegal(tmp_path: Path) -> Non
 
 async def test_the_topic_is_looked_at_before_the_properties(tmp_path: Path) -> None:
     properties = b"a\x01" + b"b" * 40_000
-    await refused_with(
-        tmp_path, PutStatus.MESSAGE_ILLEGAL, topic="t" * 128, properties=properties
-    )
+    await refused_with(tmp_path, PutStatus.MESSAGE_ILLEGAL, topic="t" * 128, properties=properties)
     await refused_with(
         tmp_path,
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
@@ -317,6 +315,13 @@ async def test_the_property_checksum_is_written_when_asked_for(tmp_path: Path) -
             assert item.record[-20:-11] == b"__CRC32#\x01"
             assert item.record.count(b"__CRC32#") == 1
             assert check_record(item.record, 0, True, True).is_valid
+
+
+async def test_the_checksum_of_another_record_is_not_kept(tmp_path: Path) -> None:
+    async with MessageStore(small_config(tmp_path)) as store:
+        store.append(message(properties=b"TAGS\x01A\x02__CRC32#\x010123456789\x02"))
+        (found,) = read_queue(store)
+        assert found.properties == {"TAGS": "A"}
 
 
 # --- What is derived

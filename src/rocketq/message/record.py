@@ -655,16 +655,21 @@ def _property_crc(
     size: cython.Py_ssize_t,
     properties_at: cython.Py_ssize_t,
 ) -> cython.longlong:
-    """The checksum at the end of the properties, or -1 without one."""
+    """The checksum at the end of the properties, or -1 without one.
+
+    One that is no number, or has no end, was damaged: it is a value that no checksum has.
+    """
     tail: cython.Py_ssize_t = at + size - 20
-    if tail < properties_at or data[at + size - 1] != 2 or not _is_crc_name(data, tail):
+    if tail < properties_at or not _is_crc_name(data, tail):
         return -1
+    if data[at + size - 1] != 2:
+        return 0x100000000
     crc: cython.longlong = 0
     i: cython.Py_ssize_t
     for i in range(10):
         digit: cython.int = data[tail + 18 - i] - 48
         if digit < 0 or digit > 9:
-            return -1
+            return 0x100000000
         crc = crc * 10 + digit
     return crc
 

@@ -45,6 +45,7 @@ cdef class Appender:
         self, Py_ssize_t body_size, Py_ssize_t properties_size, Py_ssize_t size
     )
     cdef int _crc_size(self, bytes properties)
+    cdef bytes _stored_form(self, bytes properties)
     cdef int _make_room(self, Py_ssize_t size)
     cdef QueueTail _find_queue(self, str topic, int queue_id)
     cdef bint _dispatch(

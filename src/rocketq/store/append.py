@@ -110,11 +110,7 @@ class Appender:
         properties_size: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = 0
         if status == _OK:
-            if self._with_crc:
-                properties = _without_crc(properties)
-            elif len(properties) > 0 and properties[len(properties) - 1] != 2:
-                # Every entry ends with its separator, so that a torn record shows.
-                properties = properties + b"\x02"
+            properties = self._stored_form(properties)
             properties_size = len(properties) + self._crc_size(properties)
             size = record_size(
                 len(message.body),
@@ -202,11 +198,7 @@ class Appender:
             if not items:
                 status = _ILLEGAL
             for flag, body, raw in items:
-                properties: bytes = bytes(raw)
-                if self._with_crc:
-                    properties = _without_crc(properties)
-                elif len(properties) > 0 and properties[len(properties) - 1] != 2:
-                    properties = properties + b"\x02"
+                properties: bytes = self._stored_form(bytes(raw))
                 properties_size: cython.Py_ssize_t = len(properties) + (20 if self._with_crc else 0)
                 size: cython.Py_ssize_t = record_size(
                     len(body),
@@ -316,6 +308,17 @@ class Appender:
     # --- Parts
 
     @cython.cfunc
+    def _stored_form(self, properties: bytes) -> bytes:
+        """Properties as they go into the record, but for a checksum."""
+        if b"__CRC32#\x01" in properties:
+            # Of another record: to keep it would make this one look damaged.
+            properties = remove_property(properties, b"__CRC32#")
+        if not self._with_crc and len(properties) > 0 and properties[len(properties) - 1] != 2:
+            # Every entry ends with its separator, so that a torn record shows.
+            properties = properties + b"\x02"
+        return properties
+
+    @cython.cfunc
     def _make_room(self, size: cython.Py_ssize_t) -> cython.int:
         before: cython.longlong = self._tail.end
         status: cython.int = self._log.make_room(size)
@@ -390,14 +393,6 @@ class Appender:
 @cython.cfunc
 def _refused(status: cython.int) -> AppendResult:
     return AppendResult(status)
-
-
-@cython.cfunc
-def _without_crc(properties: bytes) -> bytes:
-    """A checksum that came with the message is not ours."""
-    if b"__CRC32#\x01" in properties:
-        return remove_property(properties, b"__CRC32#")
-    return properties
 
 
 @cython.cfunc

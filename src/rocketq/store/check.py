@@ -15,14 +15,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from rocketq.message.hashing import java_hash
-from rocketq.message.property_scan import scan_properties
 from rocketq.message.record import RecordFields
 from rocketq.store.config import StoreConfig
 from rocketq.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 from rocketq.store.disk import ReadOnlyDisk
 from rocketq.store.errors import StoreMismatch
-from rocketq.store.index_file import IndexFile, positive_hash
+from rocketq.store.index import key_hashes
+from rocketq.store.index_file import IndexFile
 from rocketq.store.log_scan import LogScan
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments
@@ -110,9 +109,7 @@ def check_store(root: str | Path, config: StoreConfig | None = None) -> Iterator
     disk = ReadOnlyDisk()
     is_live = (root / "abort").exists()
     if is_live:
-        yield Finding(
-            Severity.INFO, "abort", "the store is open, or was not closed in good order"
-        )
+        yield Finding(Severity.INFO, "abort", "the store is open, or was not closed in good order")
     segments = Segments(
         config.commit_log_folders, config.mapped_file_size_commit_log, disk, reserve=False
     )
@@ -128,7 +125,8 @@ def check_store(root: str | Path, config: StoreConfig | None = None) -> Iterator
     for position, fields in scan:
         count += 1
         yield from _check_order(queues, position, fields)
-        _collect_keys(keys, position, fields)
+        for key_hash in key_hashes(fields):
+            keys.setdefault(key_hash, []).append(position)
     for damage in scan.damages:
         yield Finding(Severity.ERROR, f"commitlog {damage.position}", str(damage))
     yield from _check_end(segments, scan.position, is_live)
@@ -166,19 +164,6 @@ def _check_order(
     queue.positions[fields.queue_offset] = (position, fields.size)
 
 
-def _collect_keys(keys: dict[int, list[int]], position: int, fields: RecordFields) -> None:
-    if fields.sys_flag & _TRANSACTION == _TRANSACTION:
-        return
-    scan = scan_properties(fields.properties)
-    found = [] if scan.unique_key is None else [scan.unique_key]
-    if scan.keys is not None:
-        found += [key for key in scan.keys.split(b" ") if key]
-    topic = fields.topic.decode("utf-8", "replace")
-    for key in found:
-        text = f"{topic}#{key.decode('utf-8', 'replace')}"
-        keys.setdefault(positive_hash(java_hash(text)), []).append(position)
-
-
 def _check_end(segments: Segments, end: int, is_live: bool) -> Iterator[Finding]:
     segment = segments.find(end)
     if segment is None:
@@ -208,9 +193,7 @@ def _check_queues(
             continue
         topic, queue_id = queue_folder.parent.name, int(queue_folder.name)
         seen.add((topic, queue_id))
-        yield from _check_queue(
-            queue_folder, config, disk, queues.get((topic, queue_id)), log_end
-        )
+        yield from _check_queue(queue_folder, config, disk, queues.get((topic, queue_id)), log_end)
     for (topic, queue_id), queue in sorted(queues.items()):
         if (topic, queue_id) not in seen:
             yield Finding(

@@ -23,9 +23,10 @@ recovery at a position instead of a file:
     1056  int64    everything before it is on the disk in the consume queues
     1064  int64    everything before it is on the disk in the index
     1072  int64    a place where a record begins, some megabytes before the end
-    1080  16       identifies the run of the operating system
-    1096  int32    1 after a clean stop
-    1100  uint32   CRC-32 of bytes 0 to 47 and 1024 to 1099
+    1080  int64    number of index files
+    1088  16       identifies the run of the operating system
+    1104  int32    1 after a clean stop
+    1108  uint32   CRC-32 of bytes 0 to 47 and 1024 to 1107
 
 What the process had written survives its own death, but not that of the machine: the first two
 positions count only if the operating system has not been restarted since. The checksum covers
@@ -43,7 +44,7 @@ from typing import Final
 from rocketq.store.disk import PAGE_SIZE, Disk
 
 _JAVA: Final = struct.Struct(">qqqqqq")
-_OWN: Final = struct.Struct(">8sqqqqqq16si")
+_OWN: Final = struct.Struct(">8sqqqqqqq16si")
 _CRC: Final = struct.Struct(">I")
 _OWN_AT: Final = 1024
 _MAGIC: Final = b"rocketq1"
@@ -60,6 +61,7 @@ class Progress:
     queues_durable: int = 0
     index_durable: int = 0
     record_start: int = 0
+    index_files: int = 0
     is_clean: bool = False
     is_same_boot: bool = False
     """Whether the operating system still is the one that this was written under."""
@@ -139,6 +141,7 @@ class Checkpoint:
             progress.queues_durable,
             progress.index_durable,
             progress.record_start,
+            progress.index_files,
             self._boot_id,
             1 if progress.is_clean else 0,
         )

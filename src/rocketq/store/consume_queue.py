@@ -35,6 +35,7 @@ FILLER_SIZE: Final = 0x7FFFFFFF
 _ENTRY: Final = struct.Struct(">qiq")
 _FILLER: Final = _ENTRY.pack(0, FILLER_SIZE, 0)
 
+_FILLERS_AT_ONCE: Final = 512
 _SMALLEST_PIECE: Final = PAGE_SIZE
 _LARGEST_PIECE: Final = 64 * PAGE_SIZE
 
@@ -345,8 +346,7 @@ class ConsumeQueue:
         if offset < self.end_offset:
             return self._correct(offset, position, size, tags_code)
         if offset > self.end_offset:
-            self.has_gap = True
-            self._surroundings.queue_has_gap(self)
+            self._note_gap()
             if self.end_offset == 0 and len(self._segments) == 0:
                 self.begin_at(offset)
             while self.end_offset < offset:
@@ -354,8 +354,15 @@ class ConsumeQueue:
                     return False
         return self.tail.put_at(offset, position, size, tags_code)
 
+    def _note_gap(self) -> None:
+        if not self.has_gap:
+            self.has_gap = True
+            self._surroundings.queue_has_gap(self)
+
     def _correct(self, offset: int, position: int, size: int, tags_code: int) -> bool:
         if offset < self.first_offset:
+            # Files go when all they point at is gone from the log; this one's message is not.
+            self._note_gap()
             return True
         if self._entry(offset) != (position, size, tags_code):
             segment = self._segments.find(offset * ENTRY_SIZE)
@@ -387,14 +394,33 @@ class ConsumeQueue:
 
     def correct_min_offset(self, log_min: int) -> None:
         """Move the first readable entry up to where the log begins."""
+        self.min_offset = self._behind_fillers(self._first_from(log_min))
+
+    def _behind_fillers(self, offset: int) -> int:
+        """The first entry from a number on that stands for a message."""
+        while offset < self.end_offset:
+            window = self.window(offset)
+            assert window is not None, offset
+            view, first, end = window
+            count = min(end - offset, _FILLERS_AT_ONCE)
+            at = (offset - first) * ENTRY_SIZE
+            if view[at : at + count * ENTRY_SIZE] != _FILLER * count:
+                break
+            offset += count
+        while offset < self.end_offset and self._entry(offset).is_filler:
+            offset += 1
+        return offset
+
+    def _first_from(self, position: int) -> int:
+        """The number of the first message that lies at or behind a position of the log."""
         low, high = max(self.min_offset, self.first_offset), self.end_offset
         while low < high:
             middle = (low + high) // 2
-            if self._position_from(middle, high) < log_min:
+            if self._position_from(middle, high) < position:
                 low = middle + 1
             else:
                 high = middle
-        self.min_offset = low
+        return low
 
     def _position_from(self, offset: int, stop: int) -> int:
         """Where the message lies in the log, or the next one that was not lost."""
@@ -403,6 +429,19 @@ class ConsumeQueue:
             if not entry.is_filler:
                 return entry.position
         return self.tail.end_position
+
+    def forget_between(self, start: int, stop: int) -> int:
+        """Put fillers in the place of entries for a damaged part of the log."""
+        forgotten = 0
+        for offset in range(self._first_from(start), self.end_offset):
+            entry = self._entry(offset)
+            if entry.is_filler:
+                continue
+            if entry.position >= stop:
+                break
+            if self._correct(offset, 0, FILLER_SIZE, 0):
+                forgotten += 1
+        return forgotten
 
     def remove_files_below(self, log_min: int) -> int:
         """Delete files all of whose messages are gone from the log, never the last one."""

@@ -10,11 +10,14 @@ Derived data, like the consume queues.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rocketq.message.hashing import java_hash
+from rocketq.message.flags import SysFlag
+from rocketq.message.hashing import java_hash, java_hash_bytes
+from rocketq.message.property_scan import scan_properties
+from rocketq.message.record import RecordFields
 from rocketq.store.disk import PAGE_SIZE, Disk
 from rocketq.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, positive_hash
 from rocketq.store.segment import Segment
@@ -28,6 +31,18 @@ def index_file_name(now_ms: int) -> str:
     """Local time, as RocketMQ names these files."""
     seconds, milliseconds = divmod(now_ms, 1000)
     return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds)) + f"{milliseconds:03d}"
+
+
+def key_hashes(fields: RecordFields) -> list[int]:
+    """What a record is found by: its unique key first, then each of its keys."""
+    if fields.sys_flag & SysFlag.TRANSACTION_MASK == SysFlag.TRANSACTION_ROLLBACK:
+        return []
+    scan = scan_properties(fields.properties)
+    keys = [] if scan.unique_key is None else [scan.unique_key]
+    if scan.keys is not None:
+        keys += [key for key in scan.keys.split(b" ") if key]
+    seed = java_hash(fields.topic.decode("utf-8", "replace") + "#")
+    return [positive_hash(java_hash_bytes(key, seed)) for key in keys]
 
 
 class Index:
@@ -193,6 +208,50 @@ class Index:
             if not file.is_empty and file.begin_position <= position <= file.end_position:
                 return file.begin_timestamp
         return otherwise
+
+    # --- Filling gaps
+
+    def gaps(self, log_min: int) -> list[tuple[int, int, int]]:
+        """(index of the file behind, start, end) of log ranges that no file speaks for.
+
+        A range may well hold nothing to index; it begins with the last message of the file
+        before, all of whose keys need not be in that file.
+        """
+        found = []
+        reached = log_min
+        for number, file in enumerate(self._files):
+            if file.is_empty:
+                continue
+            if file.begin_position > reached:
+                found.append((number, reached, file.begin_position))
+            reached = file.end_position
+        return found
+
+    def fill_gap(self, number: int, records: Iterator[tuple[int, RecordFields]]) -> int:
+        """Index records in files of their own, which go before a file. Returns how many keys."""
+        count = 0
+        file: IndexFile | None = None
+        following = int(self._segments[number].path.name)
+        first = int(self._segments[number - 1].path.name) + 1 if number > 0 else following - 10_000
+        for position, fields in records:
+            for key_hash in key_hashes(fields):
+                if file is None or file.is_full:
+                    if first >= following:
+                        logger.warning("no room for another index file before %d", following)
+                        return count
+                    path = self._folder / f"{first:017d}"
+                    self._disk.create(path, self._size, reserve=True)
+                    segment = Segment(path, 0, self._size, self._disk)
+                    file = IndexFile(segment.mapping, self._slots, self._max_entries)
+                    file.limit = self._max_entries
+                    self._files.insert(number, file)
+                    self._segments.insert(number, segment)
+                    self._has_new_files = True
+                    number += 1
+                    first += 1
+                file.put(key_hash, position, fields.store_timestamp)
+                count += 1
+        return count
 
     # --- Keeping
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from rocketq.message.record import RecordFields, RecordStatus, check_record, read_record
-from rocketq.store.replay import BLANK, DONE, MISPLACED, NO_ROOM, Replay
+from rocketq.store.replay import BLANK, DONE, INCOMPLETE, MISPLACED, NO_ROOM, Replay
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments
 
@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 _MAGIC_START: Final = b"\xda\xa3\x20"
 _PIECE: Final = 1 << 20
+_REASONS: Final = {
+    MISPLACED: "the record says it lies elsewhere",
+    INCOMPLETE: "the record has no end",
+}
 
 
 class Found(NamedTuple):
@@ -181,11 +185,7 @@ class LogReplay(LogPass):
                 if not self._after_blank(segment):
                     return True
             elif status != DONE:
-                reason = (
-                    "the record says it lies elsewhere"
-                    if status == MISPLACED
-                    else RecordStatus(status).name
-                )
+                reason = _REASONS.get(status) or RecordStatus(status).name
                 if not self._resume(segment, reason):
                     return True
             segment = self._next_segment()

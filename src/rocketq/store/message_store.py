@@ -372,7 +372,7 @@ class MessageStore:
                 return None
             size = int.from_bytes(head[:4], "big", signed=True)
         record = self._log.read(position, size)
-        if record is None or not check_record(record, 0, False).is_valid:
+        if record is None or not check_record(record).is_valid:
             return None
         return record
 
@@ -513,6 +513,7 @@ class MessageStore:
             queues_durable=min(self._derived.queues_durable, self._log.flushed),
             index_durable=self._derived.index_durable,
             record_start=min(self._log.marks.oldest, self._dispatcher.position),
+            index_files=len(self._index.files) if self._index is not None else 0,
             is_clean=is_clean,
         )
         try:

@@ -14,6 +14,7 @@ Two things are looked for beyond that, and cost a longer pass where they are fou
 that lacks entries from before the place where reading began, and an index that ends before it.
 """
 
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,10 +27,10 @@ from rocketq.store.config import StoreConfig
 from rocketq.store.consume_queue import ConsumeQueue
 from rocketq.store.consume_queues import ConsumeQueues
 from rocketq.store.dispatch import Dispatcher
-from rocketq.store.index import Index
-from rocketq.store.log_scan import Damage, LogReplay
+from rocketq.store.index import Index, key_hashes
+from rocketq.store.log_scan import Damage, LogReplay, LogScan
 from rocketq.store.queue_tail import QueueTail
-from rocketq.store.replay import Replay
+from rocketq.store.replay import NEVER, Replay
 from rocketq.store.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,10 @@ class Recovery:
         for queue in self._queues.opened():
             queue.cut_at(report.end)
             queue.correct_min_offset(self._log.min_offset)
+        if report.damages:
+            for queue in self._queues.all():
+                for damage in report.damages:
+                    queue.forget_between(damage.position, damage.end)
         self._dispatcher.position = report.end
         return report
 
@@ -174,7 +179,9 @@ class Recovery:
         report.damages += done.damages
         self._judge_end(report)
         report.last_timestamp = done.last_timestamp
-        if self._queues.incomplete and report.start > self._log.min_offset:
+        if self._index is not None and not self._index_is_whole(crashed=not report.is_clean):
+            self._mend_index(report)
+        if self._queues.incomplete:
             self._rebuild(report)
         for queue in self._queues.incomplete.values():
             queue.has_gap = False
@@ -189,6 +196,7 @@ class Recovery:
             open_tail,
             self._config.check_crc_on_recover,
             self._config.force_verify_prop_crc,
+            self._complete_from(),
         )
         log_pass = LogReplay(self._log.segments, start, stop, replay)
         if not log_pass.run():
@@ -197,6 +205,11 @@ class Recovery:
             assert failure is not None
             raise failure
         return log_pass
+
+    def _complete_from(self) -> int:
+        """Where records begin that may have been torn: those that were not flushed."""
+        progress = self._checkpoint.progress
+        return NEVER if progress is None or progress.is_clean else progress.log_durable
 
     def _judge_end(self, report: RecoveryReport) -> None:
         """Tell a torn record, which nobody was promised, from the loss of what was durable."""
@@ -229,6 +242,25 @@ class Recovery:
         if progress is not None and reached >= progress.index_durable:
             return start  # there was nothing to index since
         return max(reached, self._log.min_offset)
+
+    def _index_is_whole(self, *, crashed: bool) -> bool:
+        assert self._index is not None
+        progress = self._checkpoint.progress
+        if crashed or progress is None:
+            return False
+        return progress.index_files == len(self._index.files)
+
+    def _mend_index(self, report: RecoveryReport) -> None:
+        """Index what lies between two files that do not follow each other."""
+        assert self._index is not None
+        for number, start, end in reversed(self._index.gaps(self._log.min_offset)):
+            records = iter(LogScan(self._log.segments, start, end, check_crc=False))
+            if start > self._log.min_offset:
+                next(records, None)  # the last one of the file before
+            first = next((found for found in records if key_hashes(found.fields)), None)
+            if first is not None:
+                logger.warning("the index says nothing about %d to %d", first.position, end)
+                self._index.fill_gap(number, itertools.chain([first], records))
 
     def _rebuild(self, report: RecoveryReport) -> None:
         """Make queues anew from the whole log: some of their entries were lost."""

@@ -13,6 +13,7 @@ cdef class Replay:
     cdef object _open_tail
     cdef bint _check_crc
     cdef bint _require_crc
+    cdef long long _complete_from
     cdef dict _tails
 
     cdef QueueTail _find(self, bytes topic, int queue_id)

@@ -8,6 +8,8 @@ DONE: Final = 0
 BLANK: Final = 1
 MISPLACED: Final = 100
 NO_ROOM: Final = 101
+INCOMPLETE: Final = 102
+NEVER: Final = 1 << 62
 
 class Replay:
     @property
@@ -22,5 +24,6 @@ class Replay:
         open_tail: Callable[[str, int], QueueTail | None],
         check_crc: bool,
         require_crc: bool,
+        complete_from: int = ...,
     ) -> None: ...
     def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int: ...
