@@ -1,6 +1,7 @@
 """What brokers ask of a consumer on behalf of administrators."""
 
 from rocketq.client.config import ClientConfig
+from rocketq.client.errors import BrokerRejected
 from rocketq.client.instance import ClientInstance
 from rocketq.client.producer import Producer
 from rocketq.client.push_consumer import PushConsumer
@@ -14,7 +15,7 @@ from rocketq.remoting.bodies.running_info import (
 )
 from rocketq.remoting.headers.admin import ResetOffset
 from rocketq.remoting.headers.to_client import ConsumeMessageDirectly, GetConsumerRunningInfo
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, patiently, send_all
 
 
 async def test_running_info_tells_how_it_is_doing(broker: Broker, producer: Producer) -> None:
@@ -96,8 +97,12 @@ async def test_offsets_can_be_set_back_at_the_broker(broker: Broker, producer: P
         await tools.routes.subscribe_queues(topic)
         address = tools.routes.some_broker(topic)
         assert address is not None
-        await tools.api.invoke(
-            address, ResetOffset(topic=topic, group=group, timestamp=0, is_force=True)
+        # Refused until offsets of all queues have been committed.
+        await patiently(
+            lambda: tools.api.invoke(
+                address, ResetOffset(topic=topic, group=group, timestamp=0, is_force=True)
+            ),
+            BrokerRejected,
         )
         # A pull held by the broker notices when it is answered.
         await producer.send(Message(topic, b"wake up"))

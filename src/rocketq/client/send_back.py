@@ -9,18 +9,42 @@ The delay grows with each attempt (levels 3, 4, 5, ...) unless one is chosen.
 """
 
 import logging
+import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rocketq.client.errors import BrokerUnknown
 from rocketq.client.instance import ClientInstance
 from rocketq.common.errors import RocketqError
-from rocketq.message.message import Message, MessageExt
-from rocketq.message.names import retry_topic, wrap_namespace
-from rocketq.message.properties import PropertyName
+from rocketq.message.flags import SysFlag
+from rocketq.message.message import MessageExt
+from rocketq.message.names import (
+    AUTO_CREATE_TOPIC,
+    CLIENT_INNER_PRODUCER_GROUP,
+    retry_topic,
+    wrap_namespace,
+)
+from rocketq.message.properties import PropertyName, encode_properties
+from rocketq.message.queue import MessageQueue
+from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.headers.send import SendMessageV2
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_RECONSUME_TIMES = 16
 _FIRST_RETRY_LEVEL = 3
+_ATTEMPTS = 3
+# The message is stored; whether it is also flushed or replicated does not matter here.
+_STORED = frozenset(
+    {
+        int(ResponseCode.SUCCESS),
+        int(ResponseCode.FLUSH_DISK_TIMEOUT),
+        int(ResponseCode.SLAVE_NOT_AVAILABLE),
+        int(ResponseCode.FLUSH_SLAVE_TIMEOUT),
+    }
+)
+# The body is copied as it is stored, so what says how to read it is copied too.
+_BODY_FLAGS = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 # What this client added to the message, or what no longer holds for the copy.
 _NOT_COPIED = (
     PropertyName.TRANSACTION_PREPARED,
@@ -69,20 +93,50 @@ class SendBack:
             message.topic = topic
 
     async def send_to_retry_topic(self, message: MessageExt) -> None:
-        """Send a copy as an ordinary message; the broker counts attempts by its properties."""
+        """Send a copy as an ordinary message; its header counts the attempts."""
+        topic = retry_topic(self._group)
         times = message.reconsume_times
-        namespace = self._instance.config.namespace
         properties = dict(message.properties)
         for name in _NOT_COPIED:
             properties.pop(name, None)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.msg_id)
-        properties[PropertyName.RETRY_TOPIC] = wrap_namespace(namespace, message.topic)
-        properties[PropertyName.RECONSUME_TIME] = str(times + 1)
-        properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
+        properties[PropertyName.RETRY_TOPIC] = wrap_namespace(
+            self._instance.config.namespace, message.topic
+        )
         properties[PropertyName.DELAY] = str(_FIRST_RETRY_LEVEL + times)
-        copy = Message.of(retry_topic(self._group), message.body, properties, message.flag)
-        producer = await self._instance.inner_producer()
-        await producer.send(copy)
+        header = SendMessageV2(
+            producer_group=CLIENT_INNER_PRODUCER_GROUP,
+            topic=topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=1,
+            queue_id=0,
+            sys_flag=message.sys_flag & _BODY_FLAGS,
+            born_timestamp=message.born_timestamp,
+            flag=message.flag,
+            properties=encode_properties(properties).decode(),
+            reconsume_times=times + 1,
+            unit_mode=False,
+            max_reconsume_times=self._max_reconsume_times,
+            batch=False,
+        )
+        await self._send(header, message.raw_body)
+
+    async def _send(self, header: SendMessageV2, body: bytes) -> None:
+        """Send to one of the topic's queues, to another broker's when that fails."""
+        info = await self._instance.routes.publish_info(header.topic)
+        by_broker = {queue.broker_name: queue for queue in _shuffled(info.queues)}
+        failure: RocketqError = BrokerUnknown(", ".join(by_broker))
+        for queue in list(by_broker.values())[:_ATTEMPTS]:
+            address = self._instance.routes.master(queue.broker_name)
+            if address is None:
+                continue
+            request = replace(header, queue_id=queue.queue_id, broker_name=queue.broker_name)
+            try:
+                await self._instance.api.invoke(address, request, body, accept=_STORED)
+                return
+            except RocketqError as error:
+                failure = error
+        raise failure
 
     def _address(self, message: MessageExt, broker_name: str) -> str:
         address = self._instance.routes.master(broker_name)
@@ -92,3 +146,7 @@ class SendBack:
             raise BrokerUnknown(broker_name)
         host, port = message.store_host
         return f"{host}:{port}"
+
+
+def _shuffled(queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+    return random.sample(queues, len(queues))
