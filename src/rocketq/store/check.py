@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rocketq.message.record import RecordFields
 from rocketq.store.config import StoreConfig
@@ -72,7 +72,7 @@ def config_for(root: str | Path, config: StoreConfig | None = None) -> StoreConf
     if config is not None:
         return config
     root = Path(root)
-    settings: dict[str, int] = {}
+    settings: dict[str, Any] = {}
     log = _first_file(root / "commitlog")
     if log is not None:
         settings["mapped_file_size_commit_log"] = log.stat().st_size

@@ -1,0 +1,200 @@
+"""Disks that are full or broken: what is refused, and what comes back by itself."""
+
+import asyncio
+import errno
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketq.common.clock import ManualClock
+from rocketq.store import MessageStore, PutStatus
+from rocketq.store.running_flags import Flag
+
+from .disks import FaultyDisk, LimitedDisk
+from .support import bodies, message, read_everything, small_config
+
+
+async def test_a_full_disk_refuses_messages_and_takes_them_again(tmp_path: Path) -> None:
+    clock = ManualClock()
+    disk = LimitedDisk(capacity=60_000)
+    async with MessageStore(small_config(tmp_path), disk=disk, clock=clock) as store:
+        stored = 0
+        while (result := store.append(message(b"%d" % stored))).is_stored:
+            stored += 1
+        assert result.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert store.append(message()).status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert not store.flags.has(Flag.NOT_WRITEABLE)
+        assert bodies(store) == [b"%d" % number for number in range(stored)]
+        # There is room again.
+        disk.capacity += 20_000
+        assert store.append(message()).status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        clock.advance(1_001)  # it is not tried for every message
+        assert store.append(message(b"%d" % stored)).status is PutStatus.PUT_OK
+        assert bodies(store) == [b"%d" % number for number in range(stored + 1)]
+    async with MessageStore(small_config(tmp_path)) as store:
+        assert bodies(store) == [b"%d" % number for number in range(stored + 1)]
+
+
+async def test_no_room_for_a_queue_entry_loses_no_message(tmp_path: Path) -> None:
+    clock = ManualClock()
+    disk = FaultyDisk()
+    async with MessageStore(small_config(tmp_path), disk=disk, clock=clock) as store:
+        for number in range(20):  # as many as a file of the queue holds
+            store.append(message(b"%d" % number))
+        disk.fail("create", errno.ENOSPC, only="consumequeue")
+        # It is in the log, so it is stored; it will be in its queue when there is room.
+        assert store.append(message(b"20")).status is PutStatus.PUT_OK
+        assert store.flags.has(Flag.LOGICS_QUEUE_ERROR)
+        assert store.append(message(b"21")).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.max_offset("orders", 0) == 20
+        store._catch_up()
+        assert store.flags.has(Flag.LOGICS_QUEUE_ERROR)
+        disk.mend()
+        store._catch_up()  # once a second
+        assert not store.flags.has(Flag.LOGICS_QUEUE_ERROR)
+        assert store.append(message(b"21")).status is PutStatus.PUT_OK
+        assert bodies(store) == [b"%d" % number for number in range(22)]
+
+
+async def test_no_room_for_the_index_loses_no_key(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with MessageStore(small_config(tmp_path), disk=disk) as store:
+        for number in range(63):  # as many as an index file holds
+            store.append(message(b"%d" % number, keys=f"k{number}"))
+        disk.fail("create", errno.ENOSPC, only="index")
+        assert store.append(message(b"63", keys="k63")).status is PutStatus.PUT_OK
+        assert store.flags.has(Flag.INDEX_FILE_ERROR)
+        assert store.append(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
+        disk.mend()
+        store._catch_up()
+        assert store.flags.is_writeable
+        store.append(message(b"64", keys="k64"))
+        for number in (62, 63, 64):
+            assert len(store.query_keys("orders", f"k{number}", 9, 0, 1 << 60).buffers) == 1
+        assert len(bodies(store)) == 65
+
+
+@pytest.mark.parametrize("place", ["commitlog", "consumequeue", "index"])
+@pytest.mark.parametrize("operation", ["create", "write"])
+async def test_an_io_error_takes_the_store_offline(
+    tmp_path: Path, operation: str, place: str
+) -> None:
+    disk = FaultyDisk()
+    store = MessageStore(small_config(tmp_path), disk=disk)
+    await store.open()
+    for number in range(5):
+        store.append(message(b"%d" % number, keys=f"k{number}"))
+    disk.fail(operation, errno.EIO, only=place)
+    stored = 5
+    while store.append(message(b"%d" % stored, keys=f"k{stored}")).is_stored:
+        stored += 1
+        assert stored < 1000
+    assert store.flags.has(Flag.NOT_WRITEABLE)
+    disk.mend()
+    assert store.append(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
+    served = len(bodies(store))
+    assert served >= stored - 1  # the one that met the error may not be in its queue yet
+    await store.close()
+    assert (tmp_path / "abort").exists()
+    async with MessageStore(small_config(tmp_path)) as store:
+        assert bodies(store) == [b"%d" % number for number in range(stored)]
+        assert store.append(message()).is_stored
+
+
+async def test_above_the_warning_level_nothing_is_taken(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with MessageStore(small_config(tmp_path), disk=disk) as store:
+        disk.ratio = 0.91
+        await store.clean()
+        assert store.flags.has(Flag.DISK_FULL)
+        assert store.append(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
+        disk.ratio = 0.9
+        await store.clean()
+        assert not store.flags.has(Flag.DISK_FULL)
+        assert store.append(message()).status is PutStatus.PUT_OK
+
+
+async def test_a_slow_page_cache_counts_as_busy(tmp_path: Path) -> None:
+    clock = ManualClock()
+
+    class SlowWrites(FaultyDisk):
+        delay_ms = 0
+
+        def write(self, descriptor: int, data: bytes | memoryview, offset: int) -> None:
+            if "commitlog" in self._paths[descriptor]:
+                clock.advance(self.delay_ms)
+            super().write(descriptor, data, offset)
+
+    disk = SlowWrites()
+    config = small_config(tmp_path, mapped_file_size_commit_log=1 << 20)
+    async with MessageStore(config, disk=disk, clock=clock) as store:
+        assert not store.is_page_cache_busy
+        disk.delay_ms = 1_500
+        assert store.append(message(bytes(100_000))).status is PutStatus.PUT_OK
+        disk.delay_ms = 0
+        assert store.is_page_cache_busy
+        assert int(store.runtime_info()["pageCacheLockTimeMills"]) > 0
+        while (result := store.append(message(bytes(100_000)))).is_stored:
+            pass
+        assert result.status is PutStatus.OS_PAGE_CACHE_BUSY
+        clock.advance(60_000)
+        assert not store.is_page_cache_busy
+        assert store.append(message(bytes(100_000))).status is PutStatus.PUT_OK
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 2 MB, where this user may make one."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "rocketq-test", str(mount)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no file system could be mounted: {error}")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True, capture_output=True)
+
+
+async def test_a_really_full_disk_is_survived(small_disk: Path) -> None:
+    """Writing to mapped memory on a full disk would kill the process."""
+    config = small_config(
+        small_disk / "store",
+        mapped_file_size_commit_log=131_072,
+        mapped_file_size_consume_queue=40_000,
+        disk_space_warning_level_ratio=90,
+    )
+    async with MessageStore(config) as store:
+        stored = 0
+        while store.append(
+            message(b"%d" % stored, queue_id=stored % 7, keys=f"k{stored}")
+        ).is_stored:
+            stored += 1
+            assert stored < 100_000
+        # Somebody else takes what is left.
+        filler = small_disk / "filler"
+        with pytest.raises(OSError, match="No space left"):
+            filler.write_bytes(bytes(2 << 20))
+        assert not store.append(message()).is_stored
+        filler.unlink(missing_ok=True)
+        deadline = time.monotonic() + 20
+        while not store.append(message(b"again", queue_id=0)).is_stored:
+            # As the administrator would: the oldest files make room.
+            store.config = small_config(
+                small_disk / "store",
+                mapped_file_size_commit_log=131_072,
+                mapped_file_size_consume_queue=40_000,
+                file_reserved_time=0,
+            )
+            await store.delete_expired_files()
+            await asyncio.sleep(0.05)
+            assert time.monotonic() < deadline
+        assert bodies(store, queue_id=0)[-1] == b"again"
+        everything = read_everything(store)
+    async with MessageStore(config) as store:
+        assert read_everything(store) == everything
