@@ -133,6 +133,13 @@ class ConsumerOffsets:
         parts = map(_parts, self._offsets)
         return [topic for topic, key_group in parts if key_group == group]
 
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """What every group has committed offsets for."""
+        topics: dict[str, list[str]] = {}
+        for topic, group in map(_parts, self._offsets):
+            topics.setdefault(group, []).append(topic)
+        return topics
+
     def groups_of(self, topic: str) -> list[str]:
         parts = map(_parts, self._offsets)
         return [group for key_topic, group in parts if key_topic == topic]

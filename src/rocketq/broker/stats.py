@@ -261,7 +261,6 @@ class BrokerStats:
 
     def view(self, name: str, key: str) -> Snapshot | None:
         """One figure under RocketMQ's name for it, or None if nothing was counted under it."""
-        self._sum_up()
         flow = self._find(name, key)
         if flow is None:
             return None
@@ -272,19 +271,22 @@ class BrokerStats:
         return Snapshot(history.minute, history.hour(now), history.day(now))
 
     def _find(self, name: str, key: str) -> Flow | None:
-        parts = key.split("@")
-        match name.removesuffix("_NUMS").removesuffix("_SIZE"), parts:
+        """What is counted under a name, up to date."""
+        if name in self._broker:
+            if key != self._live.broker.broker_cluster_name:
+                return None
+            self._sum_up()
+            return self._broker[name]
+        match name.removesuffix("_NUMS").removesuffix("_SIZE"), key.split("@"):
             case "TOPIC_PUT", [topic]:
-                return self._topics.get(topic)
+                return _summed(self._topics.get(topic), self._puts.get(topic))
+            case "GROUP_GET", [topic, group]:
+                pair = (topic, group)
+                return _summed(self._groups.get(pair), self._gets.get(pair))
             case "QUEUE_PUT", [topic, queue_id] if queue_id.isdecimal():
                 return self._puts.get(topic, {}).get(int(queue_id))
-            case "GROUP_GET", [topic, group]:
-                return self._groups.get((topic, group))
             case "QUEUE_GET", [topic, queue_id, group] if queue_id.isdecimal():
                 return self._gets.get((topic, group), {}).get(int(queue_id))
-            case _ if name in self._broker:
-                is_ours = key == self._live.broker.broker_cluster_name
-                return self._broker[name] if is_ours else None
         return self._counted.get((name, key))
 
     # ---------------------------------------------------------------- forgetting
@@ -314,3 +316,9 @@ class BrokerStats:
     def _forget_named(self, is_gone: Callable[[list[str]], bool]) -> None:
         for name, key in [key for key in self._counted if is_gone(key[1].split("@"))]:
             del self._counted[name, key]
+
+
+def _summed(whole: Flow | None, parts: dict[int, Flow] | None) -> Flow | None:
+    if whole is not None and parts is not None:
+        whole.become_sum_of(parts.values())
+    return whole
