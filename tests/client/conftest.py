@@ -6,6 +6,7 @@ as well, marked `peers`.
 """
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from rocketq.client.config import ClientConfig
+from rocketq.client.errors import NoRoute
 from rocketq.client.instance import ClientInstance
 from rocketq.client.producer import Producer
 from rocketq.message.message import MessageExt
@@ -86,11 +88,18 @@ class BrokerUnderTest:
             offset = pulled.next_offset
 
     async def wait_for_messages(self, topic: str, count: int) -> list[MessageExt]:
-        """Everything stored in a topic, once there is so much of it."""
+        """Everything stored in a topic, once there is so much of it.
+
+        RocketMQ answers a send before the message can be read, and before the NameServer
+        knows of a topic that it has created.
+        """
         async with asyncio.timeout(30):
-            while len(found := await self.messages(topic)) < count:  # noqa: ASYNC110
+            while True:
+                with contextlib.suppress(NoRoute):
+                    found = await self.messages(topic)
+                    if len(found) >= count:
+                        return found
                 await asyncio.sleep(0.01)
-        return found
 
 
 @pytest.fixture(scope="session")

@@ -168,9 +168,8 @@ class Preparation:
 
     def batch(self, first: Message, entries: Sequence[bytes], msg_ids: Sequence[str]) -> Outgoing:
         """The request for a batch made of these parts."""
-        properties = {PropertyName.UNIQUE_KEY: self.ids.next()}
-        if not first.wait_store_ok:
-            properties[PropertyName.WAIT] = "false"
+        # Brokers add these to every message's own; an id here would hide theirs (4.9).
+        properties = {PropertyName.WAIT: "true" if first.wait_store_ok else "false"}
         return Outgoing(
             RequestCode.SEND_BATCH_MESSAGE,
             self.wire_topic(first.topic),
