@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -9,6 +8,12 @@ from rocketq.common.buffers import Buffer
 class UnfitRow(ValueError):
     row: int
     def __init__(self, row: int, why: str) -> None: ...
+
+@final
+class Numbers:
+    def __init__(self, buffer: Buffer | npt.NDArray[np.int32]) -> None: ...
+    @property
+    def count(self) -> int: ...
 
 @final
 class Texts:
@@ -24,7 +29,9 @@ class BatchRows:
         bodies: Texts,
         tags: Texts | None,
         keys: Texts | None,
-        properties: tuple[Sequence[int], Texts, Texts] | None,
+        sharding_keys: Texts | None,
+        properties: tuple[Numbers, Texts, Texts] | None,
+        flags: Numbers | None,
         reserved: frozenset[bytes],
         prefix: bytes,
         first_row: int,
@@ -32,9 +39,5 @@ class BatchRows:
     @property
     def count(self) -> int: ...
     def encode(
-        self,
-        rows: Sequence[int] | npt.NDArray[np.int32] | None,
-        begin: int,
-        max_bytes: int,
-        max_messages: int,
+        self, rows: Numbers | None, begin: int, max_bytes: int, max_messages: int
     ) -> tuple[bytearray, int]: ...

@@ -46,29 +46,24 @@ def limited(
 ) -> Offsets:
     """An end at most `count` messages after `start`, shared out in proportion to the backlog.
 
-    Every queue with a backlog gets at least one while there are enough, so that a small
-    queue beside a large one is never starved.
+    Every queue with a backlog gets at least one, so that a small queue beside a large one is
+    not starved. Where there are more queues than messages, the longest backlogs come first.
     """
     lag = behind(start, end)
     total = sum(lag.values())
     if total <= count:
         return dict(end)
-    shares = {queue: max(1, waiting * count // total) for queue, waiting in lag.items()}
-    excess = sum(shares.values()) - count
-    for queue in sorted(shares, key=lambda queue: -shares[queue]):
-        if excess <= 0:
-            break
-        given_back = min(excess, shares[queue] - (0 if excess >= len(shares) else 1))
-        shares[queue] -= given_back
-        excess -= given_back
-    left = count - sum(shares.values())
-    for queue in sorted(lag, key=lambda queue: -lag[queue]):
-        if left <= 0:
-            break
-        more = min(left, lag[queue] - shares[queue])
-        shares[queue] += more
-        left -= more
+    by_lag = sorted(lag, key=lambda queue: (-lag[queue], queue))
+    shares = dict.fromkeys(by_lag[:count], 1)
+    left, beyond = count - len(shares), total - len(shares)
+    if left:
+        for queue in by_lag:
+            shares[queue] += (lag[queue] - 1) * left // beyond
+        # What rounding down has left over is less than one for each.
+        over = count - sum(shares.values())
+        for queue in [queue for queue in by_lag if shares[queue] < lag[queue]][:over]:
+            shares[queue] += 1
     return {
-        queue: start[queue] + shares[queue] if queue in shares else until
+        queue: start[queue] + shares.get(queue, 0) if queue in lag else until
         for queue, until in end.items()
     }

@@ -23,9 +23,11 @@ LATEST: Final = "latest"
 PerQueue: TypeAlias = dict[str, dict[str, dict[int, int]]]
 
 # Spark adds these to whatever the user says.
-_SPARKS_OWN: Final = frozenset({"path", "paths", "recursivefilelookup", "checkpointlocation"})
+_SPARKS_OWN: Final = frozenset(
+    {"path", "paths", "recursivefilelookup", "checkpointlocation", "queryname"}
+)
 
-_COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs")
+_COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs", "retryTimeoutMs")
 _SOURCE: Final = (
     *_COMMON,
     "subscribe",
@@ -55,8 +57,6 @@ _SINK: Final = (
     "producerGroup",
     "batchBytes",
     "batchMessages",
-    "retries",
-    "sendTimeoutMs",
     "maxPending",
 )
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -78,6 +78,7 @@ class Connection:
     secret_key: str = ""
     namespace: str = ""
     timeout_s: float = 10.0
+    retry_within_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +127,6 @@ class SinkOptions:
     producer_group: str = "rocketq-spark"
     batch_bytes: int = 1 << 18
     batch_messages: int = 4096
-    retries: int = 3
-    send_timeout_s: float = 10.0
     max_pending: int = 16
 
 
@@ -144,7 +143,7 @@ class _Given:
                 continue
             if lower not in self._known:
                 nearest = difflib.get_close_matches(lower, self._known, n=1)
-                hint = f"; did you mean {self._known[nearest[0]]!r}?" if nearest else ""
+                hint = f"; did you mean {self._known[nearest[0]]!r}?" if nearest else "."
                 raise InvalidOptions(
                     f"{what}: there is no option {name!r}{hint} Known: {', '.join(known)}"
                 )
@@ -199,13 +198,16 @@ class _Given:
                 "like 127.0.0.1:9876 or several with ; between them"
             )
         timeout_ms = self.number("timeoutMs", 10_000)
+        retry_ms = self.number("retryTimeoutMs", 60_000, at_least=0)
         assert timeout_ms is not None
+        assert retry_ms is not None
         return Connection(
             namesrv=self.text("namesrv"),
             access_key=self.text("accessKey"),
             secret_key=self.text("secretKey"),
             namespace=self.text("namespace"),
             timeout_s=timeout_ms / 1000,
+            retry_within_s=retry_ms / 1000,
         )
 
     def per_queue(self, name: str, words: Mapping[str, int]) -> PerQueue:
@@ -303,18 +305,14 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     numbers = {
         "batch_bytes": options.number("batchBytes", 1 << 18, at_least=1024),
         "batch_messages": options.number("batchMessages", 4096),
-        "retries": options.number("retries", 3, at_least=0),
         "max_pending": options.number("maxPending", 16),
     }
     if numbers["batch_bytes"] and numbers["batch_bytes"] > 4 << 20:
         raise options.wrong("batchBytes", "at most 4194304, which is what brokers take")
-    timeout_ms = options.number("sendTimeoutMs", 10_000)
-    assert timeout_ms is not None
     return SinkOptions(
         connection=options.connection(),
         topic=options.text("topic") or None,
         producer_group=options.text("producerGroup") or "rocketq-spark",
-        send_timeout_s=timeout_ms / 1000,
         **{name: number for name, number in numbers.items() if number is not None},
     )
 
@@ -371,7 +369,7 @@ def _columns(options: _Given) -> tuple[str, ...]:
     for name in names:
         if name not in COLUMNS:
             nearest = difflib.get_close_matches(name, COLUMNS, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
             raise InvalidOptions(
                 f"rocketq source: there is no column {name!r}{hint} Known: {', '.join(COLUMNS)}"
             )

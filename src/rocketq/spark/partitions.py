@@ -36,8 +36,8 @@ def plan(
 ) -> list[QueueRange]:
     """One range a queue; more where the user asks for more tasks or smaller ones.
 
-    With `min_partitions` long ranges are cut in proportion to their length, so that the
-    tasks are about equally long.
+    With `min_partitions` long ranges are cut in proportion to their length, rounded up, so
+    that there are at least that many tasks (while there are messages for them).
     """
     ranges = [
         QueueRange(queue, start[queue], until)
@@ -49,7 +49,7 @@ def plan(
     for each in ranges:
         pieces = 1
         if min_partitions > len(ranges):
-            pieces = max(1, round(len(each) * min_partitions / total))
+            pieces = -(-len(each) * min_partitions // total)
         if max_records is not None:
             pieces = max(pieces, -(-len(each) // max_records))
         pieces = min(pieces, len(each))

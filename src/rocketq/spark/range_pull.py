@@ -13,15 +13,17 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from rocketq.client.api import BrokerApi, PullResponse
-from rocketq.client.errors import BrokerRejected, ClientError
+from rocketq.client.errors import ClientError, NoRoute
 from rocketq.client.routes import RouteTable
 from rocketq.common.buffers import Buffer
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import PullFlag
-from rocketq.message.names import TOOLS_CONSUMER_GROUP
+from rocketq.message.names import TOOLS_CONSUMER_GROUP, wrap_namespace
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.codes import ResponseCode
+from rocketq.spark.data_loss import DataLoss, tell
 from rocketq.spark.options import SourceOptions
+from rocketq.spark.retry import Retry
 
 logger = logging.getLogger(__name__)
 
@@ -29,20 +31,8 @@ _MESSAGES_ASKED_FOR: Final = 16_384
 _SMALL_ANSWER: Final = 64
 """A broker that gives no more than this while there is more has a limit of its own."""
 _TILES_UNDER_WAY: Final = 24
-_ATTEMPTS: Final = 8
-_LONGEST_PAUSE_S: Final = 5.0
 _PULL_TIMEOUT_S: Final = 30.0
-
-
-class DataLoss(RocketqError):
-    """Messages of a range are not there any more."""
-
-    def __init__(self, queue: MessageQueue, start: int, end: int, why: str) -> None:
-        super().__init__(
-            f"messages {start} to {end - 1} of topic {queue.topic!r}, broker "
-            f"{queue.broker_name!r}, queue {queue.queue_id} are gone: {why}. With the option "
-            "failOnDataLoss=false the query goes on behind them"
-        )
+_LEADS_ON: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 class RangePull:
@@ -129,29 +119,20 @@ class RangePull:
         return bodies
 
     async def _pull(self, offset: int, end: int) -> PullResponse:
-        """One answer from this offset on, after as many attempts as it takes within reason."""
-        pause_s = 0.05
-        for attempt in range(1, _ATTEMPTS + 1):
+        """One answer from this offset on, however often it takes within the time for that."""
+        retry = Retry(self._options.connection.retry_within_s)
+        while True:
             try:
-                answer = await self._ask(offset, end)
-            except (ClientError, RocketqError) as error:
-                retriable = error.retriable or (
-                    isinstance(error, BrokerRejected) and error.code == ResponseCode.SYSTEM_BUSY
-                )
-                if not retriable or attempt == _ATTEMPTS:
-                    raise
-                logger.info("pull %s at %d again: %s", self._queue, offset, error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                return self._checked(offset, end, await self._ask(offset, end))
+            except RocketqError as error:
+                # The driver has found the topic: when nobody serves it now, somebody will.
+                await retry.pause(error, is_passing=isinstance(error, NoRoute))
                 await self._find_broker_again()
-                continue
-            return self._checked(offset, end, answer)
-        raise AssertionError("unreachable")
 
     async def _find_broker_again(self) -> None:
         try:
             await self._routes.refresh(self._queue.topic)
-        except (ClientError, RocketqError) as error:
+        except RocketqError as error:
             logger.info("no route to %s at the moment: %s", self._queue.topic, error)
 
     async def _ask(self, offset: int, end: int) -> PullResponse:
@@ -160,11 +141,11 @@ class RangePull:
             await self._routes.subscribe_queues(self._queue.topic, refresh=True)
             broker = self._routes.find(self._queue.broker_name)
         if broker is None:
-            raise BrokerGone(self._queue)
-        sql = self._options.sql
-        return await self._api.pull(
+            raise BrokerAway(self._queue)
+        sql, namespace = self._options.sql, self._options.connection.namespace
+        answer = await self._api.pull(
             broker.address,
-            group=self._options.group or TOOLS_CONSUMER_GROUP,
+            group=wrap_namespace(namespace, self._options.group or TOOLS_CONSUMER_GROUP),
             queue=self._queue,
             offset=offset,
             max_messages=min(end - offset, _MESSAGES_ASKED_FOR),
@@ -174,6 +155,9 @@ class RangePull:
             expression_type="TAG" if sql is None else "SQL92",
             timeout_s=_PULL_TIMEOUT_S,
         )
+        if broker.is_slave and answer.code not in _LEADS_ON:
+            raise SlaveBehind(self._queue, offset)
+        return answer
 
     def _checked(self, offset: int, end: int, answer: PullResponse) -> PullResponse:
         """The answer, if it leads on; what is missing is reported or passed over."""
@@ -189,18 +173,28 @@ class RangePull:
         return answer._replace(body=b"", next_offset=end)
 
     def _lost(self, start: int, end: int, why: str) -> None:
-        loss = DataLoss(self._queue, start, end, why)
-        if self._options.fail_on_data_loss:
-            raise loss
-        logger.warning("%s", loss)
+        tell(DataLoss(self._queue, start, end, why), fails=self._options.fail_on_data_loss)
 
 
-class BrokerGone(ClientError):
+class BrokerAway(ClientError):
     """The broker of a queue has left the route."""
 
     retriable = True
 
     def __init__(self, queue: MessageQueue) -> None:
         super().__init__(
-            f"no broker {queue.broker_name!r} serves topic {queue.topic!r} at the moment"
+            f"broker {queue.broker_name!r} is out of reach, so queue {queue.queue_id} of topic "
+            f"{queue.topic!r} waits"
+        )
+
+
+class SlaveBehind(ClientError):
+    """The master is away, and its slave does not have the message yet."""
+
+    retriable = True
+
+    def __init__(self, queue: MessageQueue, offset: int) -> None:
+        super().__init__(
+            f"the slave of {queue.broker_name!r} does not have message {offset} of topic "
+            f"{queue.topic!r}, queue {queue.queue_id} yet"
         )

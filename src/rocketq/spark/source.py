@@ -7,23 +7,29 @@ checkpoint; with `groupId` they are also told to the brokers, so that lag can be
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from rocketq.client.instance import ClientInstance
 from rocketq.client.loop_thread import LoopThread, loop_thread
 from rocketq.common.buffers import Buffer
+from rocketq.common.errors import RocketqError
 from rocketq.filter import parse_tags
+from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
 from rocketq.spark import offsets
 from rocketq.spark.arrow_batches import ArrowBatches
+from rocketq.spark.data_loss import DataLoss, tell
 from rocketq.spark.offsets import Offsets
-from rocketq.spark.options import SourceOptions
+from rocketq.spark.options import InvalidOptions, SourceOptions
 from rocketq.spark.partitions import QueueRange, plan
-from rocketq.spark.range_pull import DataLoss, RangePull
-from rocketq.spark.topics import Topics, opened
+from rocketq.spark.range_pull import BrokerAway, RangePull
+from rocketq.spark.retry import Retry
+from rocketq.spark.topics import Standing, Topics, opened
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -33,17 +39,26 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # Spark 4.1 has no admission control for Python sources
+
+    HAS_ADMISSION_CONTROL = True
+except ImportError:  # Spark 4.1: a trigger reads all there is
     ReadAllAvailable = ReadMaxRows = ReadMinRows = None  # type: ignore[assignment,misc]
     ReadLimit = object  # type: ignore[assignment,misc]
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
+    HAS_ADMISSION_CONTROL = False
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+# ------------------------------------------------------------------------ in executors
 
 
 def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBatch]:
     """The rows of one range: what a task does."""
-    batches = ArrowBatches(part.queue, options.columns, wanted_tags(options))
+    shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
+    batches = ArrowBatches(part.queue._replace(topic=shown), options.columns, wanted_tags(options))
     for body, start, end in pulled(loop_thread(), options, part):
         batch = batches.batch(body, start, end)
         if batch is not None:
@@ -81,6 +96,62 @@ def wanted_tags(options: SourceOptions) -> frozenset[bytes] | None:
     return frozenset(tag.encode() for tag in tags) or None
 
 
+# ------------------------------------------------------------------------ in the driver
+
+
+class Driver:
+    """Asks brokers on behalf of a reader. Its client is opened when it is first needed.
+
+    Readers are sent to executors, and this goes with them as the options alone.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._opening: AbstractAsyncContextManager[ClientInstance] | None = None
+        self._client: ClientInstance | None = None
+
+    def ask(self, question: Callable[[Topics], Awaitable[T]]) -> T:
+        """The answer, as often as it takes to get one within the time for that."""
+
+        async def answer() -> T:
+            retry = Retry(self._options.connection.retry_within_s)
+            while True:
+                try:
+                    if self._client is None:
+                        self._opening = opened(self._options.connection)
+                        self._client = await self._opening.__aenter__()
+                    return await question(Topics(self._client, self._options))
+                except RocketqError as error:
+                    await retry.pause(error)
+
+        return loop_thread().run(answer())
+
+    def close(self) -> None:
+        opening, self._opening, self._client = self._opening, None, None
+        if opening is not None:
+            loop_thread().run(opening.__aexit__(None, None, None))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Driver, (self._options,)
+
+
+def _lost(
+    options: SourceOptions, queue: MessageQueue, start: int, end: int | None, why: str
+) -> None:
+    tell(DataLoss(queue, start, end, why), fails=options.fail_on_data_loss)
+
+
+def _skip_expired(
+    options: SourceOptions, start: Offsets, end: Mapping[MessageQueue, int], first: Offsets
+) -> None:
+    """Move `start` to what is still there, and say so where that leaves something out."""
+    for queue, beginning in first.items():
+        if start[queue] < min(beginning, end[queue]):
+            until = min(beginning, end[queue])
+            _lost(options, queue, start[queue], until, f"the queue now begins at {beginning}")
+            start[queue] = until
+
+
 class BatchReader(DataSourceReader):
     """`spark.read`: everything between two positions."""
 
@@ -88,7 +159,12 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        start, end = loop_thread().run(self._range())
+        driver = Driver(self._options)
+        try:
+            first, start, end = driver.ask(self._bounds)
+        finally:
+            driver.close()
+        _skip_expired(self._options, start, end, first)
         return plan(
             start,
             end,
@@ -96,19 +172,13 @@ class BatchReader(DataSourceReader):
             max_records=self._options.max_records_per_partition,
         )
 
-    async def _range(self) -> tuple[Offsets, Offsets]:
-        options = self._options
-        async with opened(options.connection) as client:
-            topics = Topics(client, options)
-            queues = await topics.queues()
-            first = await topics.earliest(queues)
-            start = await topics.resolve(options.starting, queues)
-            end = await topics.resolve(options.ending, queues)
-        for queue in queues:
-            if start[queue] < first[queue]:
-                _lost(options, queue, start[queue], min(first[queue], end[queue]), first[queue])
-                start[queue] = first[queue]
-        return start, {queue: max(end[queue], start[queue]) for queue in queues}
+    async def _bounds(self, topics: Topics) -> tuple[Offsets, Offsets, Offsets]:
+        queues = await topics.queues()
+        return (
+            await topics.earliest(queues),
+            await topics.resolve(self._options.starting, queues),
+            await topics.resolve(self._options.ending, queues),
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, QueueRange):  # Spark's own, where there is nothing to read
@@ -120,56 +190,86 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """`spark.readStream`: ranges that follow each other, as fast as the query takes them."""
 
     def __init__(self, options: SourceOptions) -> None:
+        if not HAS_ADMISSION_CONTROL and (
+            options.max_offsets_per_trigger or options.min_offsets_per_trigger
+        ):
+            raise InvalidOptions(
+                "rocketq source: maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2; "
+                "in this one a trigger reads all there is"
+            )
         self._options = options
-        self._target: Offsets | None = None
+        self._driver = Driver(options)
+        self._newest: Offsets | None = None  # as last seen
+        self._target: Offsets | None = None  # where a query of Trigger.AvailableNow ends
+        self._reported: Offsets = {}
         self._held_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        async def ask() -> Offsets:
-            async with opened(self._options.connection) as client:
-                topics = Topics(client, self._options)
-                return await topics.resolve(self._options.starting, await topics.queues())
+        async def ask(topics: Topics) -> Offsets:
+            return await topics.resolve(self._options.starting, await topics.queues())
 
-        return offsets.to_json(loop_thread().run(ask()))
+        return offsets.to_json(self._driver.ask(ask))
+
+    # ---------------------------------------------------------------- how far to read
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        maximum = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if maximum is None else ReadMaxRows(maximum)
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._latest()
+        async def ask(topics: Topics) -> Offsets:
+            return await topics.latest(await topics.queues())
+
+        self._target = self._driver.ask(ask)
 
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        newest = self._target if self._target is not None else self._latest()
-        if start is None:  # Spark 4.1 asks without saying from where
-            return offsets.to_json(newest)
-        since = offsets.from_json(start)
-        self._check_still_there(since, newest)
-        # What has never been read counts from its beginning.
-        first = {queue: since.get(queue, 0) for queue in newest}
-        if self._waits_for_more(first, newest):
-            return start
-        if ReadMaxRows is not None and isinstance(limit, ReadMaxRows):
-            newest = offsets.limited(first, newest, limit.max_rows)
-        # A queue that is out of reach for a moment keeps its place.
-        return offsets.to_json({**since, **newest})
+        since = {} if start is None else offsets.from_json(start)
+        standing = self._driver.ask(lambda topics: topics.standing(since))
+        self._newest = standing.newest
+        end = dict(standing.newest if self._target is None else self._target)
+        self._check_still_there(since, end, standing)
+        # A queue that is out of reach keeps its place.
+        end = {**{queue: since[queue] for queue in since if queue not in end}, **end}
+        if start is None or (HAS_ADMISSION_CONTROL and isinstance(limit, ReadAllAvailable)):
+            return offsets.to_json(end)
+        first = self._from_the_beginning(since, end)
+        if self._waits_for_more(first, end):
+            return offsets.to_json(since)
+        if self._options.max_offsets_per_trigger is not None:
+            end = offsets.limited(first, end, self._options.max_offsets_per_trigger)
+        return offsets.to_json(end)
 
-    def _latest(self) -> Offsets:
-        async def ask() -> Offsets:
-            async with opened(self._options.connection) as client:
-                topics = Topics(client, self._options)
-                return await topics.latest(await topics.queues())
+    def _check_still_there(self, since: Offsets, end: Offsets, standing: Standing) -> None:
+        for queue in standing.gone:
+            _lost(self._options, queue, since[queue], None, "the broker has no such queue any more")
+        for queue in standing.away:
+            if self._target is not None and queue not in end:
+                raise BrokerAway(queue)  # the end of this query would not be the end of the topic
+            logger.warning("%s", BrokerAway(queue))
+        for queue, offset in since.items():
+            now = standing.newest.get(queue, offset)
+            if now < offset:
+                _lost(self._options, queue, now, offset, f"the queue now ends at {now}")
 
-        return loop_thread().run(ask())
+    def _from_the_beginning(self, since: Offsets, end: Offsets) -> Offsets:
+        """Where reading begins: queues that have never been read begin with what they have."""
+        new = [queue for queue in end if queue not in since]
+        if not new:
+            return since
+        return since | self._driver.ask(lambda topics: topics.earliest(new))
 
-    def _waits_for_more(self, since: Offsets, newest: Offsets) -> bool:
+    def _waits_for_more(self, since: Offsets, end: Offsets) -> bool:
         """Whether a trigger is passed over because too little has come."""
         minimum = self._options.min_offsets_per_trigger
         if minimum is None or self._target is not None:
             return False
-        waiting = sum(offsets.behind(since, newest).values())
+        waiting = sum(offsets.behind(since, end).values())
         now = time.monotonic()
         if self._held_since is None:
             self._held_since = now
@@ -178,36 +278,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return True
 
-    def _check_still_there(self, since: Offsets, newest: Offsets) -> None:
-        for queue, offset in since.items():
-            if queue not in newest:
-                _lost(self._options, queue, offset, offset + 1, None)
-            elif newest[queue] < offset:
-                _lost(self._options, queue, newest[queue], offset, newest[queue])
-                newest[queue] = offset
-
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return offsets.to_json(self._latest())
+        """For the progress of the query: what is behind its end is the backlog."""
+        return None if self._newest is None else offsets.to_json(self._newest)
+
+    # ---------------------------------------------------------------- a batch
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         since, until = offsets.from_json(start), offsets.from_json(end)
-        new = [queue for queue in until if queue not in since]
-        if new:
-            since |= loop_thread().run(self._beginnings(new))
-        for queue in new:
-            since[queue] = min(since[queue], until[queue])
+        wanted = [queue for queue in until if until[queue] > since.get(queue, 0)]
+        first = self._driver.ask(lambda topics: _beginnings(topics, wanted)) if wanted else {}
+        since |= {queue: min(first[queue], until[queue]) for queue in wanted if queue not in since}
+        _skip_expired(self._options, since, until, first)
         return plan(
-            since,
+            {queue: since.get(queue, until[queue]) for queue in until},
             until,
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )
-
-    async def _beginnings(self, queues: list[MessageQueue]) -> Offsets:
-        async with opened(self._options.connection) as client:
-            topics = Topics(client, self._options)
-            await topics.queues()
-            return await topics.earliest(queues)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueueRange), partition
@@ -218,24 +306,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group = self._options.group
         if group is None:
             return
-
-        async def report() -> None:
-            async with opened(self._options.connection) as client:
-                topics = Topics(client, self._options)
-                await topics.queues()
-                await topics.report(group, offsets.from_json(end))
-
+        reached = offsets.from_json(end)
+        news = {queue: at for queue, at in reached.items() if self._reported.get(queue) != at}
         try:
-            loop_thread().run(report())
-        except Exception as error:
+            self._driver.ask(lambda topics: topics.report(group, news))
+        except RocketqError as error:
             logger.warning("progress of group %s was not reported: %s", group, error)
+        else:
+            self._reported = reached
+
+    def stop(self) -> None:
+        self._driver.close()
 
 
-def _lost(
-    options: SourceOptions, queue: MessageQueue, start: int, end: int, now: int | None
-) -> None:
-    why = "the queue is gone" if now is None else f"the queue now stands at {now}"
-    loss = DataLoss(queue, start, end, why)
-    if options.fail_on_data_loss:
-        raise loss
-    logger.warning("%s", loss)
+async def _beginnings(topics: Topics, queues: list[MessageQueue]) -> Offsets:
+    """The first offsets of these queues, for a reader that may not have seen a route yet."""
+    await topics.learn(queues)
+    return await topics.earliest(queues)

@@ -1,22 +1,27 @@
 """What there is to read: the queues of the wanted topics and how far they go.
 
 Used by the driver. Every call asks the NameServer anew, so that new queues and topics are
-found at the next trigger.
+found at the next trigger. Topics are named here as on the wire, namespace included; options
+name them without.
 """
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from rocketq.client.api import BrokerApi
 from rocketq.client.config import ClientConfig
-from rocketq.client.errors import NoRoute
+from rocketq.client.errors import BrokerUnknown, NoRoute
 from rocketq.client.instance import ClientInstance
+from rocketq.client.routes import subscribe_view
+from rocketq.common.errors import RocketqError
 from rocketq.message.names import (
     is_dlq_topic,
     is_retry_topic,
     is_system_topic,
+    unwrap_namespace,
     wrap_namespace,
 )
 from rocketq.message.queue import MessageQueue
@@ -47,6 +52,16 @@ async def opened(connection: Connection) -> AsyncIterator[ClientInstance]:
         yield client
 
 
+class Standing(NamedTuple):
+    """How the queues of a running query stand."""
+
+    newest: Offsets
+    away: list[MessageQueue]
+    """Their broker is out of reach, so nobody can say."""
+    gone: list[MessageQueue]
+    """Their broker is there and does not have them any more."""
+
+
 class Topics:
     """The queues a source reads."""
 
@@ -54,53 +69,69 @@ class Topics:
         self._client = client
         self._options = options
 
+    # ------------------------------------------------------------------- which queues
+
     async def queues(self) -> list[MessageQueue]:
-        """All queues that match now. A topic that was named must exist."""
+        """All queues that match now. What was named must exist."""
         options = self._options
-        if options.assigned:
-            return await self._assigned()
+        by_topic = await self._by_topic()
+        for topic, queues in by_topic.items():
+            if not queues and options.pattern is None:
+                raise NoRoute(topic, self._client.api.name_servers.addresses)
+        found = [queue for queues in by_topic.values() for queue in queues]
+        for topic, brokers in options.assigned.items():
+            for broker, numbers in brokers.items():
+                for number in numbers:
+                    if MessageQueue(self._wrapped(topic), broker, number) not in found:
+                        raise InvalidOptions(
+                            f"rocketq source: assign names queue {number} of broker {broker!r}, "
+                            f"which topic {topic!r} does not have"
+                        )
+        return sorted(found)
+
+    async def _by_topic(self) -> dict[str, list[MessageQueue]]:
+        """The wanted queues that are there now; none for a topic nobody serves."""
+        options = self._options
         if options.pattern is not None:
             names = [name for name in await self._client.api.topic_names() if self._matches(name)]
         else:
-            names = [self._wrapped(topic) for topic in options.topics]
+            names = [self._wrapped(topic) for topic in options.topics or options.assigned]
         found = await asyncio.gather(*(self._queues_of(name) for name in names))
-        for name, queues in zip(names, found, strict=True):
-            if not queues and options.pattern is None:
-                raise NoRoute(name, self._client.api.name_servers.addresses)
-        return sorted(queue for queues in found for queue in queues)
+        return dict(zip(names, found, strict=True))
 
     def _matches(self, name: str) -> bool:
-        pattern = self._options.pattern
+        pattern, namespace = self._options.pattern, self._options.connection.namespace
         assert pattern is not None
-        own = is_system_topic(name) or is_retry_topic(name) or is_dlq_topic(name)
-        return not own and re.fullmatch(pattern, name) is not None
+        bare = unwrap_namespace(namespace, name)
+        if namespace and bare == name:
+            return False  # of another namespace, or of none
+        own = is_system_topic(bare) or is_retry_topic(bare) or is_dlq_topic(bare)
+        return not own and re.fullmatch(pattern, bare) is not None
+
+    async def _queues_of(self, topic: str) -> list[MessageQueue]:
+        route = await self._client.api.route(topic)
+        if route is None:
+            return []
+        self._client.routes.learn(topic, route)
+        queues = subscribe_view(topic, route)
+        assigned = self._options.assigned.get(self._bare(topic))
+        if assigned is None:
+            return list(queues)
+        return [each for each in queues if each.queue_id in assigned.get(each.broker_name, ())]
+
+    async def learn(self, queues: Iterable[MessageQueue]) -> None:
+        """Find out where these queues are, unless that is known."""
+        for topic in {queue.topic for queue in queues}:
+            if self._client.routes.route(topic) is None:
+                await self._queues_of(topic)
 
     def _wrapped(self, topic: str) -> str:
-        namespace = self._options.connection.namespace
-        return wrap_namespace(namespace, topic) if namespace else topic
+        return wrap_namespace(self._options.connection.namespace, topic)
 
-    async def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
-        try:
-            return await self._client.routes.subscribe_queues(topic, refresh=True)
-        except NoRoute:
-            return ()
+    def _bare(self, topic: str) -> str:
+        return unwrap_namespace(self._options.connection.namespace, topic)
 
-    async def _assigned(self) -> list[MessageQueue]:
-        wanted = [
-            MessageQueue(self._wrapped(topic), broker, queue)
-            for topic, brokers in self._options.assigned.items()
-            for broker, queues in brokers.items()
-            for queue in queues
-        ]
-        for topic in sorted({queue.topic for queue in wanted}):
-            there = set(await self._client.routes.subscribe_queues(topic, refresh=True))
-            missing = [queue for queue in wanted if queue.topic == topic and queue not in there]
-            if missing:
-                raise InvalidOptions(
-                    f"rocketq source: assign names {missing[0]}, which is not in the route of "
-                    f"{topic!r}; there are {sorted(there)}"
-                )
-        return sorted(wanted)
+    # ------------------------------------------------------------------- how far they go
 
     async def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
         """The first offset each still has."""
@@ -116,6 +147,36 @@ class Topics:
             times, lambda api, address, queue: api.search_offset(address, queue, times[queue])
         )
 
+    async def standing(self, since: Mapping[MessageQueue, int]) -> Standing:
+        """How far the queues go now, for a query that has come as far as `since`.
+
+        A broker that is out of reach holds up its own queues only. When none can be reached,
+        that is an error, which trying again may mend.
+        """
+        present = [queue for queues in (await self._by_topic()).values() for queue in queues]
+        asked = await asyncio.gather(
+            *(self.latest([queue]) for queue in present), return_exceptions=True
+        )
+        newest: Offsets = {}
+        silent: dict[MessageQueue, RocketqError] = {}
+        for queue, answer in zip(present, asked, strict=True):
+            if isinstance(answer, RocketqError) and answer.retriable:
+                silent[queue] = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                newest |= answer
+        if silent and not newest:
+            raise next(iter(silent.values()))
+        away = [queue for queue in silent if queue in since]
+        gone: list[MessageQueue] = []
+        missing = [queue for queue in since if queue not in newest and queue not in silent]
+        if missing:
+            serving = (await self._client.api.cluster_info()).broker_addr_table
+            for queue in missing:
+                (gone if queue.broker_name in serving else away).append(queue)
+        return Standing(newest, sorted(away), sorted(gone))
+
     async def resolve(self, position: Position, queues: Iterable[MessageQueue]) -> Offsets:
         """A position as an offset for each queue."""
         wanted = list(queues)
@@ -125,8 +186,8 @@ class Topics:
         times: dict[MessageQueue, int] = {}
         words: dict[str, list[MessageQueue]] = {EARLIEST: [], LATEST: []}
         for queue in wanted:
-            offset = _of(position.offsets, queue)
-            moment = _of(position.times_by_queue, queue)
+            offset = self._number(position.offsets, queue)
+            moment = self._number(position.times_by_queue, queue)
             moment = position.time_ms if moment is None else moment
             if offset is not None and offset >= 0:
                 out[queue] = offset
@@ -152,24 +213,31 @@ class Topics:
                             "is not among the queues that are read"
                         )
 
-    async def report(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Tell the brokers how far a group has come, for those who look at its lag."""
-        for queue, offset in offsets.items():
-            address = self._client.routes.master(queue.broker_name)
-            if address is not None:
-                await self._client.api.update_offset(address, group, queue, offset, oneway=False)
+    def _number(self, table: PerQueue, queue: MessageQueue) -> int | None:
+        brokers = table.get(self._bare(queue.topic), {})
+        return brokers.get(queue.broker_name, {}).get(queue.queue_id)
 
     async def _each(self, queues: Iterable[MessageQueue], ask: _Ask) -> Offsets:
         async def one(queue: MessageQueue) -> int:
             address = self._client.routes.find(queue.broker_name)
             if address is None:
-                raise NoRoute(queue.topic, self._client.api.name_servers.addresses)
+                raise BrokerUnknown(queue.broker_name)
             return await ask(self._client.api, address.address, queue)
 
         wanted = list(queues)
         answers = await asyncio.gather(*(one(queue) for queue in wanted))
         return dict(zip(wanted, answers, strict=True))
 
+    # ------------------------------------------------------------------- for lag tools
 
-def _of(table: PerQueue, queue: MessageQueue) -> int | None:
-    return table.get(queue.topic, {}).get(queue.broker_name, {}).get(queue.queue_id)
+    async def report(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Tell the brokers how far a group has come, for those who look at its lag."""
+        name = self._wrapped(group)
+        await self.learn(offsets)
+
+        async def one(queue: MessageQueue, offset: int) -> None:
+            address = self._client.routes.master(queue.broker_name)
+            if address is not None:
+                await self._client.api.update_offset(address, name, queue, offset, oneway=False)
+
+        await asyncio.gather(*(one(queue, offset) for queue, offset in offsets.items()))

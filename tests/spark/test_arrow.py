@@ -1,0 +1,240 @@
+"""Pulled bytes to Arrow columns and back, against the message classes."""
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketq.message.batch import encode_batch, split_batch
+from rocketq.message.hosts import encode_host
+from rocketq.message.message import Message
+from rocketq.message.properties import decode_properties, encode_properties
+from rocketq.message.queue import MessageQueue
+from rocketq.message.record import decode_records, new_record
+from rocketq.spark.arrow_batches import ArrowBatches
+from rocketq.spark.batch_rows import BatchRows, Numbers, UnfitRow
+from rocketq.spark.record_columns import BrokenRecords, RecordTable
+from rocketq.spark.row_writer import RESERVED
+from rocketq.spark.schema import COLUMNS
+from rocketq.spark.sink_columns import map_parts, numbers, optional_texts, texts
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
+text = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
+properties = st.dictionaries(
+    st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "price", "ключ", "UNIQ_KEY2", "K"]),
+    text,
+    max_size=5,
+)
+hosts = st.sampled_from([("127.0.0.1", 9), ("10.1.2.3", 50000), ("::1", 10911)])
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    body = draw(st.binary(max_size=200))
+    is_compressed = draw(st.booleans())
+    return new_record(
+        b"orders",
+        zlib.compress(body) if is_compressed else body,
+        encode_properties(draw(properties)),
+        queue_id=3,
+        flag=draw(st.integers(-(2**31), 2**31 - 1)),
+        queue_offset=draw(st.integers(0, 2**40)),
+        physical_offset=draw(st.integers(0, 2**50)),
+        sys_flag=1 if is_compressed else 0,
+        born_timestamp=draw(st.integers(0, 2**41)),
+        born_host=encode_host(*draw(hosts)),
+        store_timestamp=draw(st.integers(0, 2**41)),
+        store_host=encode_host(*draw(hosts)),
+        reconsume_times=draw(st.integers(0, 99)),
+    )
+
+
+@given(st.lists(records(), min_size=1))
+@settings(deadline=None)
+def test_every_column_says_what_the_message_says(given_records: list[bytes]) -> None:
+    pulled = b"".join(given_records)
+    batch = ArrowBatches(QUEUE, list(COLUMNS)).batch(pulled, 0, 2**62)
+    assert batch is not None
+    batch.validate(full=True)
+    for message, row in zip(decode_records(pulled), batch.to_pylist(), strict=True):
+        host, port = message.born_host
+        assert row["topic"] == "orders"
+        assert row["broker_name"] == "broker-a"
+        assert row["queue_id"] == message.queue_id
+        assert row["queue_offset"] == message.queue_offset
+        assert row["msg_id"] == message.msg_id
+        assert row["keys"] == message.get_property("KEYS")
+        assert row["tags"] == message.tags
+        assert row["body"] == message.body
+        assert dict(row["properties"]) == message.properties
+        assert row["born_timestamp"].timestamp() == message.born_timestamp / 1000
+        assert row["store_timestamp"].timestamp() == message.store_timestamp / 1000
+        assert row["born_host"] == (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        assert row["reconsume_times"] == message.reconsume_times
+        assert row["sys_flag"] == message.sys_flag
+        assert row["flag"] == message.flag
+
+
+def numbered(count: int) -> bytes:
+    host = encode_host("127.0.0.1", 1)
+    return b"".join(
+        new_record(
+            b"t",
+            b"%d" % number,
+            encode_properties({"TAGS": "even" if number % 2 == 0 else "odd"}),
+            queue_offset=number,
+            born_host=host,
+            store_host=host,
+        )
+        for number in range(count)
+    )
+
+
+def test_only_the_offsets_asked_for_become_rows() -> None:
+    batch = ArrowBatches(QUEUE, ["queue_offset"]).batch(numbered(10), 3, 7)
+    assert batch is not None
+    assert batch.column(0).to_pylist() == [3, 4, 5, 6]
+    assert ArrowBatches(QUEUE, ["queue_offset"]).batch(numbered(10), 10, 20) is None
+
+
+def test_tags_are_compared_by_their_text() -> None:
+    batch = ArrowBatches(QUEUE, ["queue_offset"], {b"odd"}).batch(numbered(6), 0, 6)
+    assert batch is not None
+    assert batch.column(0).to_pylist() == [1, 3, 5]
+
+
+@given(st.binary(max_size=400), st.integers(0, 400))
+def test_bytes_that_are_no_records_are_refused(noise: bytes, cut: int) -> None:
+    pulled = numbered(2)
+    for broken in (pulled[: min(cut, len(pulled) - 1)], pulled + noise[:-1] + b"\x00"):
+        try:
+            table = RecordTable(broken, 0, 100)
+        except BrokenRecords:
+            continue
+        assert len(broken) in (0, len(numbered(1)))
+        assert table.count <= 1
+
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "body": st.binary(min_size=1, max_size=80),
+            "tags": st.none() | text,
+            "keys": st.none() | text,
+            "sharding_key": st.none() | text,
+            "flag": st.none() | st.integers(-(2**31), 2**31 - 1),
+            "properties": st.none()
+            | st.dictionaries(
+                text | st.sampled_from(["TAGS", "WAIT"]), st.none() | text, max_size=3
+            ),
+        }
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+def table_of(given_rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    types = {
+        "body": pa.binary(),
+        "tags": pa.string(),
+        "keys": pa.string(),
+        "sharding_key": pa.string(),
+        "flag": pa.int32(),
+        "properties": pa.map_(pa.string(), pa.string()),
+    }
+    columns = []
+    for name, kind in types.items():
+        values = [row.get(name) for row in given_rows]
+        if name == "properties":
+            values = [None if value is None else list(value.items()) for value in values]
+        columns.append(pa.array(values, kind))
+    return pa.RecordBatch.from_arrays(columns, names=list(types))
+
+
+def batch_rows(batch: pa.RecordBatch, first_row: int = 0) -> BatchRows:
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return BatchRows(
+        batch.num_rows,
+        texts(columns["body"]),
+        optional_texts(columns["tags"]),
+        optional_texts(columns["keys"]),
+        optional_texts(columns["sharding_key"]),
+        map_parts(columns["properties"]),
+        numbers(columns["flag"]),
+        RESERVED,
+        b"A" * 24,
+        first_row,
+    )
+
+
+@given(rows, st.integers(0, 5))
+@settings(deadline=None)
+def test_rows_become_a_batch_as_the_client_would_encode_it(
+    given_rows: list[dict[str, Any]], skipped: int
+) -> None:
+    batch = table_of(given_rows).slice(min(skipped, len(given_rows) - 1))
+    wanted = given_rows[min(skipped, len(given_rows) - 1) :]
+    encoded, after = batch_rows(batch, 5).encode(None, 0, 1 << 20, 1000)
+    assert after == len(wanted)
+    for number, ((flag, body, raw), row) in enumerate(
+        zip(split_batch(bytes(encoded)), wanted, strict=True)
+    ):
+        expected = {"UNIQ_KEY": "A" * 24 + f"{number + 5:08X}"}
+        expected |= {"TAGS": row["tags"]} if row["tags"] else {}
+        expected |= {"KEYS": row["keys"]} if row["keys"] else {}
+        expected |= {"__SHARDINGKEY": row["sharding_key"]} if row["sharding_key"] else {}
+        for name, value in (row["properties"] or {}).items():
+            if value and name.encode() not in RESERVED:
+                expected[name] = value
+        assert (flag, bytes(body)) == (row["flag"] or 0, row["body"])
+        assert decode_properties(raw) == expected
+    assert bytes(encoded[: len(encode_batch([Message("t", b"x")]))])[4:12] == bytes(8)
+
+
+def test_rows_may_be_chosen_and_keep_their_numbers() -> None:
+    fine = {"tags": None, "keys": None, "properties": None}
+    table = table_of([{**fine, "body": b"%d" % number} for number in range(5)])
+    encoded, after = batch_rows(table).encode(Numbers(np.array([4, 1], np.int32)), 0, 1000, 10)
+    (_, first, raw), (_, second, _) = split_batch(bytes(encoded))
+    assert (after, bytes(first), bytes(second)) == (2, b"4", b"1")
+    assert decode_properties(raw)["UNIQ_KEY"].endswith("00000004")
+
+
+def test_no_reserved_name_begins_with_a_small_letter() -> None:
+    """The encoder looks at the first letter before it looks a name up."""
+    assert all(name[:1] < b"a" for name in RESERVED)
+
+
+def test_a_batch_ends_before_its_limit_and_a_large_row_goes_alone() -> None:
+    large = {"body": b"x" * 5000, "tags": None, "keys": None, "properties": None}
+    small = {**large, "body": b"y" * 400}
+    rows_of_table = batch_rows(table_of([small, small, small, large, small]))
+    sizes, at = [], 0
+    while at < 5:
+        encoded, after = rows_of_table.encode(None, at, 1100, 1000)
+        sizes.append(after - at)
+        assert len(encoded) <= 1100 or after - at == 1
+        at = after
+    assert sizes == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"body": None}, "body is null"),
+        ({"tags": "a\x01b"}, "character 1 or 2"),
+        ({"properties": {"a": "b\x02"}}, "property b'a'"),
+        ({"keys": "k" * 40_000}, "32767"),
+    ],
+)
+def test_a_row_that_cannot_be_a_message_is_named(row: dict[str, Any], complaint: str) -> None:
+    fine = {"body": b"x", "tags": None, "keys": None, "properties": None}
+    rows_of_table = batch_rows(table_of([fine, {**fine, **row}]))
+    with pytest.raises(UnfitRow, match=complaint) as caught:
+        rows_of_table.encode(None, 0, 1 << 20, 1000)
+    assert caught.value.row == 1
