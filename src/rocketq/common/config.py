@@ -13,12 +13,11 @@ fit is an error that names key, value and what is allowed.
 import dataclasses
 import difflib
 import enum
-import functools
 import logging
 import re
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,12 +125,6 @@ class Setting:
 
 def settings(cls: type) -> Mapping[str, Setting]:
     """The keys that a configuration class knows."""
-    return _settings(cls)
-
-
-@functools.cache
-def _settings(cls: Hashable) -> Mapping[str, Setting]:
-    assert isinstance(cls, type), cls
     assert dataclasses.is_dataclass(cls), cls
     hints = typing.get_type_hints(cls)
     found = {}

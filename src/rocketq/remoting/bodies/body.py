@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from rocketq.common import json
@@ -68,31 +68,29 @@ class Body:
     def to_json(self) -> dict[str, Any]:
         """As plain data, in the order in which it is written."""
         plain = {}
-        for property_ in properties(type(self)):
-            value = getattr(self, property_.field)
-            if value is not None:
-                plain[property_.names[0]] = property_.write(value)
+        for field, name, kind, property_ in _columns(type(self)):
+            value = getattr(self, field)
+            if value.__class__ is kind:
+                plain[name] = value
+            elif value is not None:
+                plain[name] = property_.write(value)
         return plain
 
     @classmethod
     def from_json(cls: type[B], plain: Mapping[str, Any]) -> B:
         """From plain data; what is missing or makes no sense gets its default."""
         values = {}
-        for property_ in properties(cls):
-            value = None
-            for name in property_.names:
-                value = plain.get(name)
-                if value is not None:
-                    break
+        get = plain.get
+        for field, name, kind, property_ in _columns(cls):
+            value = get(name)
+            if value.__class__ is kind:  # as it should be, and nearly always is
+                values[field] = value
+                continue
+            value = property_.find(plain)
             if value is not None:
-                try:
-                    value = property_.read(value)
-                except (ValueError, TypeError, KeyError, AttributeError):
-                    value = None
-            if value is not None:
-                values[property_.field] = value
+                values[field] = value
             elif property_.required:
-                values[property_.field] = property_.zero()
+                values[field] = property_.zero()
         return cls(**values)
 
 
@@ -112,29 +110,56 @@ class Property:
     write: Write
     zero: Callable[[], Any]
     required: bool
+    kind: type | None
+    """The class of values that need no conversion, if there is one."""
+
+    def find(self, plain: Mapping[str, Any]) -> Any:
+        """The value under one of its names, converted; None if there is none or no sense in it."""
+        for name in self.names:
+            value = plain.get(name)
+            if value is not None:
+                try:
+                    return self.read(value)
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    return None
+        return None
 
 
 def properties(cls: type) -> tuple[Property, ...]:
     """The fields of a body class, in the order in which they are written."""
-    return _properties(cls)
-
-
-@functools.cache
-def _properties(cls: Hashable) -> tuple[Property, ...]:
-    assert isinstance(cls, type), cls
     assert dataclasses.is_dataclass(cls), cls
     hints = typing.get_type_hints(cls)
     found = []
     for field in dataclasses.fields(cls):
         wire_names = field.metadata.get("wire") or (camel_case(field.name),)
         read, write, zero = _conversion(hints[field.name])
+        kind = _kind(hints[field.name])
         if "names" in field.metadata:
             read = functools.partial(_read_name, field.metadata["names"])
+            kind = None
         required = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         )
-        found.append(Property(field.name, wire_names, read, write, zero, required))
+        found.append(Property(field.name, wire_names, read, write, zero, required, kind))
     return tuple(sorted(found, key=lambda each: each.names[0]))
+
+
+Column = tuple[str, str, type | None, Property]
+
+
+def _lay_out(cls: type) -> tuple[Column, ...]:
+    """The same, as the loops that read and write want it."""
+    return tuple((each.field, each.names[0], each.kind, each) for each in properties(cls))
+
+
+_columns: Callable[[type], tuple[Column, ...]] = functools.cache(_lay_out)
+
+
+def _kind(hint: Any) -> type | None:
+    """The class of values that are right as they come out of JSON."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        (hint,) = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+    return hint if hint in _SCALARS else None
 
 
 def _conversion(hint: Any) -> tuple[Read, Write, Callable[[], Any]]:

@@ -19,7 +19,7 @@ import enum
 import functools
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from rocketq.common.naming import camel_case
@@ -40,29 +40,28 @@ class Header:
     def to_ext_fields(self) -> dict[str, str]:
         """The fields as they travel."""
         ext_fields = {}
-        for column in columns(type(self)):
-            value = getattr(self, column.field)
+        for field, name, _, _ in _layout(type(self)):
+            value = getattr(self, field)
             if value is not None:
-                ext_fields[column.names[0]] = value if type(value) is str else _text(value)
+                ext_fields[name] = value if value.__class__ is str else _text(value)
         return ext_fields
 
     @classmethod
     def from_ext_fields(cls: type[H], ext_fields: Mapping[str, str]) -> H:
         """Read the fields; what is missing or makes no sense gets its default."""
         values = {}
-        for column in columns(cls):
-            text = None
-            for name in column.names:
-                text = ext_fields.get(name)
-                if text is not None:
-                    break
+        get = ext_fields.get
+        for field, name, parse, column in _layout(cls):
+            text = get(name)
+            if text is None and len(column.names) > 1:
+                text = column.other_text(ext_fields)
             if text is not None:
-                value = column.parse(text)
+                value = parse(text) if parse is not None else text
                 if value is not None:
-                    values[column.field] = value
+                    values[field] = value
                     continue
             if column.required:
-                values[column.field] = column.zero
+                values[field] = column.zero
         return cls(**values)
 
 
@@ -89,19 +88,22 @@ class Column:
 
     field: str
     names: tuple[str, ...]
-    parse: Callable[[str], Any]
+    parse: Callable[[str], Any] | None
+    """None for text, which is right as it is."""
     zero: Any
     required: bool
+
+    def other_text(self, ext_fields: Mapping[str, str]) -> str | None:
+        """The value under one of its other names."""
+        for name in self.names[1:]:
+            text = ext_fields.get(name)
+            if text is not None:
+                return text
+        return None
 
 
 def columns(cls: type) -> tuple[Column, ...]:
     """The fields of a header class, in the order they are sent."""
-    return _columns(cls)
-
-
-@functools.cache
-def _columns(cls: Hashable) -> tuple[Column, ...]:
-    assert isinstance(cls, type), cls
     assert dataclasses.is_dataclass(cls), cls
     hints = typing.get_type_hints(cls)
     found = []
@@ -116,6 +118,17 @@ def _columns(cls: Hashable) -> tuple[Column, ...]:
     return tuple(found)
 
 
+Row = tuple[str, str, Callable[[str], Any] | None, Column]
+
+
+def _lay_out(cls: type) -> tuple[Row, ...]:
+    """The same, as the loops that read and write want it."""
+    return tuple((each.field, each.names[0], each.parse, each) for each in columns(cls))
+
+
+_layout: Callable[[type], tuple[Row, ...]] = functools.cache(_lay_out)
+
+
 def _kind(hint: Any) -> Any:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         (kind,) = [kind for kind in typing.get_args(hint) if kind is not type(None)]
@@ -123,10 +136,10 @@ def _kind(hint: Any) -> Any:
     return hint
 
 
-def _conversion(kind: Any) -> tuple[Callable[[str], Any], Any]:
+def _conversion(kind: Any) -> tuple[Callable[[str], Any] | None, Any]:
     """How a type is read from text, and its zero."""
     if kind is str:
-        return _parse_text, ""
+        return None, ""
     if kind is bool:
         return _parse_bool, False
     if kind is int:
@@ -137,23 +150,21 @@ def _conversion(kind: Any) -> tuple[Callable[[str], Any], Any]:
     return kind.__members__.get, next(iter(kind))
 
 
-def _parse_text(text: str) -> str:
-    return text
-
-
 def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
 def _parse_int(text: str) -> int | None:
+    if text.isdecimal() and len(text) < 19 and text.isascii():
+        return int(text)
+    # Python's int() takes more than Java's parsers do.
+    if "_" in text or not text.isascii():
+        return None
     try:
         number = int(text)
     except ValueError:
         return None
-    # Python's int() takes more than Java's parsers do.
-    if not -(2**63) <= number < 2**63 or "_" in text or not text.isascii():
-        return None
-    return number
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _parse_float(text: str) -> float | None:
