@@ -46,7 +46,7 @@ def write_until_killed(root: Path, turn: int, seconds: float) -> dict[tuple[int,
 
 
 async def stored(root: Path) -> dict[tuple[int, int], bytes]:
-    found = {}
+    found: dict[tuple[int, int], bytes] = {}
     async with MessageStore(crash_config(root)) as store:
         assert store.damages == []
         for queue_id in range(QUEUES):

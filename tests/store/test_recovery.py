@@ -26,7 +26,7 @@ QUEUES = 3
 MESSAGES = 150
 
 slow_examples = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple, Protocol
 
 from rocketq.message.hashing import java_hash
 from rocketq.store.disk import PAGE_SIZE, Disk
+from rocketq.store.queue_table import QueueRange
 from rocketq.store.queue_tail import ENTRY_SIZE, QueueTail
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments, file_name
@@ -120,6 +121,12 @@ class ConsumeQueue:
         entries = self._count_below(log_end, end)
         self._cut(entries)
         self._synced_to = self.tail.end
+
+    def compare(self, expected: QueueRange) -> None:
+        """Notice what has vanished since the store was closed."""
+        if self.end_offset < expected.end or self.first_offset > expected.first:
+            logger.warning("%s had entries %d to %d", self, expected.first, expected.end)
+            self._note_gap()
 
     def create_empty(self) -> None:
         """Begin a queue that has no files yet."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from rocketq.store.consume_queue import ConsumeQueue
 from rocketq.store.disk import Disk
 from rocketq.store.errors import StoreError
+from rocketq.store.queue_table import QueueRange, QueueRanges
 from rocketq.store.queue_tail import QueueTail
 from rocketq.store.segment import Segment
 
@@ -39,6 +40,7 @@ class ConsumeQueues:
         self._dirty: list[ConsumeQueue] = []
         self._log_end = 0
         self._log_min = 0
+        self._expected: QueueRanges = {}
         self.repair: Callable[[ConsumeQueue], None] | None = None
         """Makes a queue anew whose files were found damaged; set once the log is known."""
 
@@ -52,6 +54,22 @@ class ConsumeQueues:
             queue_ids = [int(queue.name) for queue in topic.iterdir() if queue.name.isdigit()]
             if queue_ids:
                 self._queues[topic.name] = dict.fromkeys(sorted(queue_ids))
+
+    def expect(self, ranges: QueueRanges) -> None:
+        """Tell what queues must have, if all their files are there."""
+        self._expected = ranges
+        for topic, by_id in ranges.items():
+            queues = self._queues.setdefault(topic, {})
+            for queue_id in by_id:
+                queues.setdefault(queue_id, None)
+
+    def ranges(self) -> QueueRanges:
+        """What queues have; of those that were never opened, what they had to have."""
+        found = self._expected
+        for queue in self.opened():
+            numbers = QueueRange(queue.first_offset, queue.end_offset)
+            found.setdefault(queue.topic, {})[queue.queue_id] = numbers
+        return found
 
     def set_log_min(self, log_min: int) -> None:
         """The log has lost its oldest files."""
@@ -73,6 +91,9 @@ class ConsumeQueues:
         if queue is None:
             queue = self._new(topic, queue_id)
             queue.open(self._log_end)
+            expected = self._expected.get(topic, {}).pop(queue_id, None)
+            if expected is not None:
+                queue.compare(expected)
             queue.correct_min_offset(self._log_min)
             queues[queue_id] = queue
             self.tails.setdefault(topic, {})[queue_id] = queue.tail
@@ -150,6 +171,7 @@ class ConsumeQueues:
             return
         self._dirty = [dirty for dirty in self._dirty if dirty is not queue]
         queue.destroy()
+        self._expected.get(topic, {}).pop(queue_id, None)
         del self._queues[topic][queue_id]
         self.tails[topic].pop(queue_id, None)
         if not self._queues[topic]:

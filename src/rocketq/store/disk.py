@@ -122,6 +122,19 @@ class Disk:
         """The parts of a range that hold data; what lies between them reads as zeros."""
         return list(_data_ranges(descriptor, start, stop, holes=False))
 
+    def is_resident(self, mapping: mmap.mmap, offset: int, size: int) -> bool:
+        """Whether a range of a mapped file is in memory; true where nobody can tell."""
+        return _is_resident(mapping, offset, size)
+
+    def load(self, descriptor: int, offset: int, size: int) -> None:
+        """Read a range of a file into the page cache, for whoever has it mapped."""
+        while size > 0:
+            read = len(os.pread(descriptor, min(size, len(_ZEROS)), offset))
+            if read == 0:
+                return
+            offset += read
+            size -= read
+
     def sync(self, descriptor: int) -> None:
         """Wait until everything written to the file, mapped memory included, is on the disk."""
         os.fdatasync(descriptor)
@@ -190,6 +203,23 @@ def _fallocate_range(descriptor: int, mode: int, offset: int, size: int) -> bool
     if code in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
         return False
     raise OSError(code, os.strerror(code))
+
+
+_mincore = getattr(_libc, "mincore", None)
+if _mincore is not None:
+    _mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+
+
+def _is_resident(mapping: mmap.mmap, offset: int, size: int) -> bool:
+    if _mincore is None or size <= 0:
+        return True
+    start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+    length = offset + size - start
+    address = ctypes.addressof(ctypes.c_char.from_buffer(mapping)) + start
+    pages = ctypes.create_string_buffer(-(-length // mmap.PAGESIZE))
+    if _mincore(address, length, pages) != 0:
+        return True
+    return all(page & 1 for page in pages.raw)
 
 
 def _data_ranges(

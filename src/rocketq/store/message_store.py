@@ -13,6 +13,7 @@ import asyncio
 import logging
 import mmap
 import os
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from rocketq.message.record import InvalidRecord, check_record, decode_record, r
 from rocketq.store.append import Appender
 from rocketq.store.arrival import ArrivalListener
 from rocketq.store.checkpoint import Checkpoint, Progress
+from rocketq.store.cold_data import ColdData, ColdRange
 from rocketq.store.commit_log import CommitLog
 from rocketq.store.config import BrokerRole, StoreConfig
 from rocketq.store.consume_queue import ConsumeQueue, QueueEntry
@@ -38,6 +40,7 @@ from rocketq.store.flush import DerivedFlush, LogFlush
 from rocketq.store.index import Index
 from rocketq.store.log_scan import Damage, LogReplay
 from rocketq.store.message_inner import MessageInner
+from rocketq.store.queue_table import take_queue_table, write_queue_table
 from rocketq.store.reader import QueueReader
 from rocketq.store.recovery import Recovery, RecoveryReport
 from rocketq.store.replay import Replay
@@ -85,7 +88,7 @@ class MessageStore:
             config.root / "consumequeue",
             config.queue_file_size,
             self.disk,
-            config.max_mapped_queue_files,
+            _mapped_limit(config),
         )
         self._index: Index | None = None
         if config.message_index_enable:
@@ -107,6 +110,7 @@ class MessageStore:
         )
         self._appender.waker = self._record_waits
         self._reader = QueueReader(self._queues, self._log, config, _memory_bytes(config))
+        self._cold = ColdData(self._log, self._queues, _memory_bytes(config))
         self._flush = LogFlush(
             config,
             self._log,
@@ -177,6 +181,13 @@ class MessageStore:
         self._checkpoint.load()
         self._log.load()
         self._queues.load()
+        progress = self._checkpoint.progress
+        is_known = progress is not None and progress.is_clean and not crashed
+        self._queues.expect(
+            take_queue_table(
+                self.config.root, progress.log_end if progress is not None and is_known else None
+            )
+        )
         if self._index is not None:
             self._index.load()
         recovery = Recovery(
@@ -184,8 +195,8 @@ class MessageStore:
         )
         report = recovery.run(crashed=crashed)
         self._queues.repair = recovery.repair_queue
+        self._cold.start_from(report.end)
         self._log.marks.start_from(report.start)
-        progress = self._checkpoint.progress
         self._derived.start_from(
             report.end if report.is_clean else (progress.queues_durable if progress else 0),
             self._index.end_position if self._index is not None else -1,
@@ -213,6 +224,7 @@ class MessageStore:
             )
             self._write_checkpoint(is_clean=is_complete)
             if is_complete:
+                write_queue_table(self.config.root, self._log.end, self._queues.ranges())
                 self._abort.remove()
             else:
                 logger.error("%s is not closed in good order", self.config.root)
@@ -361,6 +373,16 @@ class MessageStore:
         return self.clock.monotonic() < self._log.busy_until
 
     # --- Reading
+
+    def cold_range(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int = 0
+    ) -> ColdRange | None:
+        """What a `get` would have to wait for; see `rocketq.store.cold_data`."""
+        return self._cold.range_of(topic, queue_id, offset, max_count, max_bytes)
+
+    async def load(self, cold: ColdRange) -> None:
+        """Have it fetched, so that `get` need not wait."""
+        await self._cold.load(cold)
 
     def look_up(self, position: int, size: int | None = None) -> memoryview | None:
         """The record at a position of the log, None if there is none."""
@@ -572,6 +594,14 @@ def _memory_bytes(config: StoreConfig) -> int:
     except (ValueError, OSError):
         memory = 8 << 30
     return memory * config.access_message_in_memory_max_ratio // 100
+
+
+def _mapped_limit(config: StoreConfig) -> int:
+    """How many queue files are mapped at once; each takes a descriptor, and others need some."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return config.max_mapped_queue_files
+    return max(16, min(config.max_mapped_queue_files, allowed // 4))
 
 
 def _readable(size: float) -> str:

@@ -124,6 +124,21 @@ class Segment:
             ranges = self._disk.data_ranges(descriptor, start - self.start, stop - self.start)
             return [(self.start + data, self.start + end) for data, end in ranges]
 
+    def is_resident(self, offset: int, size: int) -> bool:
+        """Whether reading a range will not have to wait for the disk."""
+        return self._disk.is_resident(self.mapping, offset - self.start, size)
+
+    def load(self, offset: int, size: int) -> None:
+        """Wait until a range is in memory. May run in another thread."""
+        try:
+            descriptor = self._disk.open(self.path, writable=False)
+        except FileNotFoundError:
+            return  # deleted meanwhile
+        try:
+            self._disk.load(descriptor, offset - self.start, size)
+        finally:
+            self._disk.close(descriptor)
+
     @contextmanager
     def _descriptor_for_now(self) -> Iterator[int]:
         if self._descriptor >= 0:

@@ -1,0 +1,71 @@
+"""What the consume queues held when the store was closed.
+
+    <root>/consumeQueueTable.json     {"logEnd": 4711, "queues": {"orders": {"0": [0, 300]}}}
+
+For each queue the numbers of its first entry and of the one that would come next. Nothing needs
+this file: it is written by a clean stop, read by the next start and removed. But with it a
+start notices that files of a queue have vanished meanwhile, without looking at any queue
+before it is used; what is missing is made again from the log. Without it, a queue whose last
+files are gone would give their numbers to other messages.
+"""
+
+import logging
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import orjson
+
+from rocketq.common.files import write_atomically
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME: Final = "consumeQueueTable.json"
+
+
+class QueueRange(NamedTuple):
+    """The entries that a queue has files for."""
+
+    first: int
+    end: int
+
+
+QueueRanges = dict[str, dict[int, QueueRange]]
+
+
+def write_queue_table(root: Path, log_end: int, queues: QueueRanges) -> None:
+    """Leave the numbers for the next start."""
+    table = {
+        "logEnd": log_end,
+        "queues": {
+            topic: {str(queue_id): list(numbers) for queue_id, numbers in by_id.items()}
+            for topic, by_id in queues.items()
+        },
+    }
+    write_atomically(root / FILE_NAME, orjson.dumps(table), keep_backup=False)
+
+
+def take_queue_table(root: Path, log_end: int | None) -> QueueRanges:
+    """The numbers of the last stop, if the log still ends where it ended then.
+
+    The file is removed: from now on queues change without it.
+    """
+    path = root / FILE_NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    path.unlink()
+    try:
+        table = orjson.loads(data)
+        if table["logEnd"] != log_end:
+            return {}
+        return {
+            topic: {
+                int(queue_id): QueueRange(int(first), int(end))
+                for queue_id, (first, end) in by_id.items()
+            }
+            for topic, by_id in table["queues"].items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        logger.warning("%s cannot be read: %s", path, error)
+        return {}
