@@ -20,6 +20,7 @@ from rocketq.remoting import (
     RequestRejected,
     RequestTimeout,
     ResponseCode,
+    ServerConfig,
     TooManyRequests,
     check,
     split_address,
@@ -341,6 +342,60 @@ async def test_a_client_keeps_reading_while_its_own_requests_pile_up() -> None:
         await client.call(address, Command.request(1), 60)
         await client.call_oneway(address, Command.request(1), 60)
         assert len(await asyncio.gather(*futures)) == 400
+    await client.close()
+
+
+async def test_a_server_that_goes_away_is_called_once_more_on_a_new_connection(
+    client: RemotingClient,
+) -> None:
+    going = True
+    held: list[tuple[Command, Connection]] = []
+
+    def answer(request: Command, connection: Connection) -> Command:
+        return request.reply(code=ResponseCode.GO_AWAY if going else ResponseCode.SUCCESS)
+
+    def hold(request: Command, connection: Connection) -> None:
+        nonlocal going
+        going = False
+        held.append((request, connection))
+
+    async with serving({1: answer, 2: hold}) as (server, _):
+        address = address_of(server)
+        assert (await client.call(address, Command.request(1))).code == ResponseCode.GO_AWAY
+        assert server.accepted_count == 2
+        # A call under way on the old connection is still answered there.
+        pending = client.send(address, Command.request(2))
+        await eventually(lambda: held)
+        going = True
+        asking = client.send(address, Command.request(1))
+        assert (await asking).code == ResponseCode.GO_AWAY
+        going = False
+        assert (await client.call(address, Command.request(1))).code == ResponseCode.SUCCESS
+        assert server.accepted_count == 4
+        ((request, connection),) = held
+        connection.send(request.reply(remark="still here"))
+        assert (await pending).remark == "still here"
+        await eventually(lambda: server.connection_count == 1)
+
+
+async def test_a_frame_that_is_too_long_is_not_sent() -> None:
+    client = RemotingClient(ClientConfig(frame_max_length=10_000))
+
+    def answer(request: Command, connection: Connection) -> Command:
+        return request.reply(body=[bytes(6_000)] * int(request.ext_fields["parts"]))
+
+    config = ServerConfig(frame_max_length=10_000)
+    async with serving({1: answer}, config) as (server, _):
+        address = address_of(server)
+        with pytest.raises(RemotingError, match="more than a frame may have"):
+            await client.call(address, Command.request(1, bytes(10_000)))
+        for parts, code in (("1", 0), ("2", 1), ("1", 0)):
+            reply = await client.call(address, Command.request(1, ext={"parts": parts}))
+            assert reply.code == code
+        connection = client.connection_to(address)
+        assert connection is not None
+        assert connection.pending_calls == 0
+        assert server.accepted_count == 1
     await client.close()
 
 

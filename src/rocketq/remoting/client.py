@@ -80,7 +80,7 @@ class RemotingClient:
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._backoffs: dict[str, _Backoff] = {}
         self._waiting_oneways = 0
-        self._background: set[asyncio.Task[None]] = set()
+        self._retired: set[Connection] = set()  # told to go away, still waiting for answers
         self._deadlines: Deadlines | None = None
         self._idle_scan: IdleScan | None = None
         self._closed = False
@@ -98,8 +98,17 @@ class RemotingClient:
         """Send a request and wait for the response, whatever its code.
 
         Raises ConnectFailed, ConnectionLost, RequestTimeout or TooManyRequests, all of them
-        retriable. The time covers connecting and waiting for a full connection too.
+        retriable. The time covers connecting and waiting for a full connection too. A server
+        that stops and says so (GO_AWAY) is called once more, on a new connection.
         """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        response = await self._call(address, command, timeout_s)
+        if response.code == ResponseCode.GO_AWAY:
+            left_s = deadline - asyncio.get_running_loop().time()
+            response = await self._call(address, command, max(left_s, 0.0))
+        return response
+
+    async def _call(self, address: str, command: Command, timeout_s: float) -> Command:
         connection = self.connection_to(address)
         if connection is not None and not connection.is_write_paused:
             self._check_pending()
@@ -172,7 +181,7 @@ class RemotingClient:
             self._idle_scan.stop()
         for task in self._connecting.values():
             task.cancel()
-        connections = list(self._connections.values())
+        connections = [*self._connections.values(), *self._retired]
         for connection in connections:
             connection.close()
         if connections:
@@ -201,7 +210,11 @@ class RemotingClient:
             async with asyncio.timeout(self._config.connect_timeout_millis / 1000):
                 _, connection = await loop.create_connection(
                     lambda: Connection(
-                        self._routes, deadlines=deadlines, limits=self._limits(), hooks=self._hooks
+                        self._routes,
+                        deadlines=deadlines,
+                        limits=self._limits(),
+                        hooks=self._hooks,
+                        on_go_away=self._retire,
                     ),
                     host,
                     port,
@@ -239,8 +252,17 @@ class RemotingClient:
         return error
 
     def _lost(self, address: str, connection: Connection) -> None:
+        self._retired.discard(connection)
         if self._connections.get(address) is connection:
             del self._connections[address]
+
+    def _retire(self, connection: Connection) -> None:
+        """Its server is about to stop: make no more calls on it, let those under way end."""
+        if self._connections.get(connection.peer_address) is connection:
+            logger.info("%s asks to go away", connection.peer_address)
+            del self._connections[connection.peer_address]
+            self._retired.add(connection)
+            connection.close_when_answered()
 
     def _check_pending(self) -> None:
         pending = sum([each.pending_calls for each in self._connections.values()])

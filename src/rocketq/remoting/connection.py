@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketq.common.buffers import Buffer
+from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from rocketq.remoting.deadlines import Deadlines
 from rocketq.remoting.dispatch import Dispatcher
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 _PEER_DOES_NOT_READ = 1
 _HANDLERS_BUSY = 2
 _STOPPING = 4
+
+_GO_AWAY = int(ResponseCode.GO_AWAY)
 
 # So many requests may wait for a handler before reading stops in any case.
 _BACKLOG_LIMIT = 10_000
@@ -77,6 +80,7 @@ class Connection(asyncio.Protocol):
         limits: ConnectionLimits,
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[["Connection"], None] | None = None,
+        on_go_away: Callable[["Connection"], None] | None = None,
     ) -> None:
         self.attributes: dict[str, Any] = {}
         self.peer: tuple[str, int] = ("", 0)
@@ -87,6 +91,7 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self._hooks = tuple(hooks)
         self._on_connect = on_connect
+        self._on_go_away = on_go_away
         self._close_callbacks: list[Callable[[Connection], None]] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -105,6 +110,7 @@ class Connection(asyncio.Protocol):
         self._is_read_paused = False
         self._is_write_paused = False
         self._is_finished = False  # what still comes is dropped
+        self._closes_when_answered = False
         self._drained: asyncio.Future[None] | None = None
 
     # -- what it is -----------------------------------------------------------------------
@@ -144,18 +150,41 @@ class Connection(asyncio.Protocol):
         sent in this round of the loop.
         """
         if not self.is_closing and not self._is_finished:
-            self._out_size += command.encode_into(self._out)
+            size = command.encode_into(self._out)
+            if size > self._limits.frame_limit:
+                size = self._put_something_shorter(command, size)
+            self._out_size += size
             self._schedule_flush()
 
     def send_all(self, commands: list[Command]) -> None:
         """Send many."""
         if not self.is_closing and not self._is_finished:
             out = self._out
-            size = 0
+            limit = self._limits.frame_limit
             for command in commands:
-                size += command.encode_into(out)
-            self._out_size += size
+                size = command.encode_into(out)
+                if size > limit:
+                    size = self._put_something_shorter(command, size)
+                self._out_size += size
             self._schedule_flush()
+
+    def _put_something_shorter(self, command: Command, size: int) -> int:
+        """Take back a frame that the peer would hang up on; a reply is replaced by an error."""
+        taken_back = 0
+        while taken_back < size:
+            taken_back += len(self._out.pop())
+        what = f"{size} bytes are more than a frame may have ({self._limits.frame_limit})"
+        if not command.is_response:
+            raise RemotingError(f"request {command.code}: {what}")
+        logger.warning("reply %d to %s: %s", command.opaque, self.peer_address, what)
+        error = Command(
+            ResponseCode.SYSTEM_ERROR,
+            remark=what,
+            flag=RESPONSE_FLAG,
+            opaque=command.opaque,
+            serialize_type=command.serialize_type,
+        )
+        return error.encode_into(self._out)
 
     async def call(self, command: Command, timeout_s: float = 3.0) -> Command:
         """Send a request and wait for the response."""
@@ -175,6 +204,7 @@ class Connection(asyncio.Protocol):
         if command.opaque in self._pending:
             raise RemotingError(f"request {command.opaque} is already under way")
         self._run_request_hooks(command)
+        self.send(command)
         future: asyncio.Future[Command] = self._loop.create_future()
         self._pending[command.opaque] = PendingCall(
             command,
@@ -186,7 +216,6 @@ class Connection(asyncio.Protocol):
         )
         if self._stops:
             self._update_reading()
-        self.send(command)
         return future
 
     def start_frame(self, opaque: int, head: bytes, body: Buffer, waiting: Waiting) -> bool:
@@ -217,6 +246,8 @@ class Connection(asyncio.Protocol):
         waiting = self._pending.pop(opaque, None)
         if waiting is not None:
             waiting.leave()
+            if self._closes_when_answered and not self._pending:
+                self.close()
 
     async def writable(self) -> None:
         """Wait until the peer has read most of what it was sent."""
@@ -247,6 +278,12 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._flush()
             self._transport.close()
+
+    def close_when_answered(self) -> None:
+        """Close as soon as no call waits for its answer any more."""
+        self._closes_when_answered = True
+        if not self._pending:
+            self.close()
 
     def abort(self) -> None:
         """Close without waiting for anything."""
@@ -373,7 +410,11 @@ class Connection(asyncio.Protocol):
             logger.debug("late or unknown answer %d from %s", response.opaque, self.peer_address)
             return
         waiting.leave()
+        if response.code == _GO_AWAY and self._on_go_away is not None:
+            self._on_go_away(self)
         waiting.complete(response)
+        if self._closes_when_answered and not self._pending:
+            self.close()
 
     def _refuse(self, error: BadFrame) -> None:
         if not self.is_closing:
