@@ -38,6 +38,8 @@ class Broker(Protocol):
 
     def new_group(self) -> str: ...
 
+    async def wait_for_messages(self, topic: str, count: int) -> list[MessageExt]: ...
+
 
 async def eventually(condition: Callable[[], bool], what: str = "") -> None:
     """Wait until something is true; fail when it takes too long."""

@@ -95,7 +95,12 @@ class CuttingProxy:
 
 @asynccontextmanager
 async def detour(
-    broker_address: str, broker_name: str, topics: dict[str, int], folder: Path, seed: int = 0
+    broker_address: str,
+    broker_name: str,
+    topics: dict[str, int],
+    folder: Path,
+    seed: int = 0,
+    port: int = 0,
 ) -> AsyncIterator[tuple[str, CuttingProxy]]:
     """A NameServer's address and the proxy to which it sends everybody."""
     proxy = CuttingProxy(broker_address, seed)
@@ -103,7 +108,7 @@ async def detour(
     name_server = NameServer(
         NamesrvConfig(
             bind_address="127.0.0.1",
-            listen_port=0,
+            listen_port=port,
             kv_config_path=str(folder / "kvConfig.json"),
             config_store_path=str(folder / "namesrv.properties"),
         )

@@ -71,6 +71,20 @@ async def test_a_poll_finishes_the_one_before(broker: Broker, producer: Producer
         assert [m.body for m in await poll_until(consumer, 10)] == bodies(20)[10:]
 
 
+async def test_closing_ends_an_iteration(broker: Broker) -> None:
+    topic = await broker.new_topic()
+    consumer = LitePullConsumer(broker.new_group(), namesrv=broker.namesrv, topics=topic)
+
+    async def read() -> int:
+        return len([message async for message in consumer])
+
+    async with consumer:
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0)
+    async with asyncio.timeout(2):
+        assert await reading == 0
+
+
 async def test_an_empty_topic_gives_an_empty_list_in_time(broker: Broker) -> None:
     topic = await broker.new_topic()
     async with LitePullConsumer(

@@ -456,6 +456,92 @@ async def test_filters_may_drop_messages(broker: Broker, producer: Producer) -> 
     assert received.bodies == [b"message 7"]
 
 
+async def test_pulling_pauses_while_enough_is_cached(broker: Broker, producer: Producer) -> None:
+    topic, received = await broker.new_topic(queues=1), Received()
+    sent = bodies(100)
+    await send_all(producer, topic, sent)
+    go_on = asyncio.Event()
+
+    async def on_message(message: MessageExt) -> None:
+        await go_on.wait()
+        received(message)
+
+    consumer = PushConsumer(
+        broker.new_group(),
+        namesrv=broker.namesrv,
+        topics=topic,
+        listener=on_message,
+        consume_from="first",
+        pull_batch_size=8,
+        pull_threshold=20,
+    )
+    async with consumer:
+        session = consumer._running()
+        (cached,) = (
+            queue for queue in session.assigned.process_queues() if queue.queue.topic == topic
+        )
+        await eventually(lambda: cached.count > 20, "the cache to fill")
+        assert cached.count <= 20 + 8
+        go_on.set()
+        await received.wait_for(sent)
+
+
+async def test_a_namespace_keeps_groups_apart(broker: Broker, producer: Producer) -> None:
+    topic, group = await broker.new_topic(), broker.new_group()
+    inside, outside = Received(), Received()
+
+    def on_message(message: MessageExt) -> None:
+        inside(message)
+        if message.reconsume_times == 0:
+            raise ConsumeLater(delay_level=1)
+
+    async with Producer(group, namesrv=broker.namesrv, namespace="shop") as shop:
+        await shop.send(Message(topic, b"inside"))
+        await producer.send(Message(topic, b"outside"))
+        async with (
+            PushConsumer(
+                group,
+                namesrv=broker.namesrv,
+                topics=topic,
+                listener=on_message,
+                consume_from="first",
+                namespace="shop",
+                **QUICK,
+            ),
+            PushConsumer(
+                group, namesrv=broker.namesrv, topics=topic, listener=outside, consume_from="first"
+            ),
+        ):
+            await inside.wait_for_count(2)
+            await outside.wait_for_count(1)
+
+    assert inside.bodies == [b"inside", b"inside"]
+    assert {message.topic for message in inside.messages} == {topic}
+    assert outside.bodies == [b"outside"]
+
+
+async def test_consumption_can_be_traced(broker: Broker, producer: Producer) -> None:
+    topic, trace_topic, received = await broker.new_topic(), await broker.new_topic(), Received()
+    sent = await producer.send(Message(topic, b"traced", keys="42"))
+    group = broker.new_group()
+    async with PushConsumer(
+        group,
+        namesrv=broker.namesrv,
+        topics=topic,
+        listener=received,
+        consume_from="first",
+        trace=trace_topic,
+    ):
+        await received.wait_for([b"traced"])
+
+    traced = await broker.wait_for_messages(trace_topic, 1)
+    text = b"".join(message.body for message in traced).decode()
+    records = [record.split("\x01") for record in text.split("\x02") if record]
+    assert [record[0] for record in records] == ["SubBefore", "SubAfter"]
+    assert all(sent.msg_id in record and "42" in record for record in records)
+    assert records[0][3] == group
+
+
 async def test_closing_waits_for_listeners_and_commits_what_they_did(
     broker: Broker, producer: Producer
 ) -> None:

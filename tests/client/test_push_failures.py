@@ -1,6 +1,7 @@
 """Push consumers when connections break, brokers vanish and NameServers are away."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,28 @@ async def test_a_connection_cut_while_orderly_keeps_the_order(
             await received.wait_for(sent)
 
     assert list(dict.fromkeys(received.bodies)) == sent
+
+
+async def test_a_name_server_may_come_after_the_consumer(
+    broker: Broker, producer: Producer, tmp_path: Path
+) -> None:
+    topic, received = await broker.new_topic(), Received()
+    broker_name, address = await address_of(broker, topic)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    consumer = PushConsumer(
+        broker.new_group(),
+        namesrv=f"127.0.0.1:{port}",
+        topics=topic,
+        listener=received,
+        consume_from="first",
+        route_interval_s=0.1,
+        **QUICK,
+    )
+    async with consumer, detour(address, broker_name, {topic: 4}, tmp_path, port=port):
+        await send_all(producer, topic, bodies(20))
+        await received.wait_for(bodies(20))
 
 
 async def test_a_name_server_that_goes_away_is_not_missed(

@@ -118,6 +118,7 @@ class LitePullSession:
         self._room.set()
         self._resumed = asyncio.Event()
         self._is_registered = False
+        self._is_closing = False
         self._is_assigned = False  # by hand: nothing is shared, nothing given away
         self._retry: asyncio.Task[None] | None = None
 
@@ -139,6 +140,8 @@ class LitePullSession:
 
     async def close(self) -> None:
         """Stop pulling, store what was committed, leave the group."""
+        self._is_closing = True
+        self._arrived.set()  # nobody has to wait for messages any longer
         await self.rebalance.stop()
         if self._retry is not None:
             self._retry.cancel()
@@ -166,7 +169,7 @@ class LitePullSession:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             messages = self.take(limit)
-            if messages:
+            if messages or self._is_closing:
                 return messages
             self._arrived.clear()
             try:
