@@ -1,10 +1,12 @@
 """The real command as a process of its own."""
 
+import atexit
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +14,14 @@ from pathlib import Path
 import rocketq
 
 SOURCES = Path(rocketq.__file__).parent.parent
+# Compiled once for all the processes of a run, whatever the environment says about it.
+_BYTECODE = tempfile.TemporaryDirectory(prefix="rocketq-bytecode-")
+atexit.register(_BYTECODE.cleanup)
+_LEFT_OUT = ("NAMESRV_ADDR", "PYTHONDONTWRITEBYTECODE")
 ENVIRONMENT = {
-    **{key: value for key, value in os.environ.items() if key != "NAMESRV_ADDR"},
+    **{key: value for key, value in os.environ.items() if key not in _LEFT_OUT},
     "PYTHONPATH": str(SOURCES),
+    "PYTHONPYCACHEPREFIX": _BYTECODE.name,
 }
 
 

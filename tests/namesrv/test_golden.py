@@ -19,6 +19,7 @@ from rocketq.common import json
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.command import Command
+from rocketq.remoting.frame import decode_frame
 from rocketq.remoting.headers.namesrv import PutKvConfig
 
 WIRE = Path(__file__).parent.parent / "golden" / "wire"
@@ -61,7 +62,7 @@ class Peer:
         self.writer.write(frame)
         head = await self._reader.readexactly(4)
         rest = await self._reader.readexactly(struct.unpack(">i", head)[0])
-        return Command.decode(head + rest)
+        return decode_frame(head + rest)
 
 
 class Peers(dict[tuple[str, int], Peer]):

@@ -295,7 +295,7 @@ async def send(
 ) -> SendResult:
     """Send one message, to any queue, any queue of a broker, or a certain one."""
     if queue_id is not None and broker_name is None:
-        raise AdminError("Broker name must be set if the queue is chosen!")
+        raise AdminError(f"queue {queue_id} of which broker?")
     async with Producer("rocketq-admin", namesrv=api.name_servers.addresses) as producer:
         if broker_name is None:
             return await producer.send(message)

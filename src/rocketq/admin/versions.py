@@ -4,8 +4,8 @@ Two numbers to a release, the snapshot before the release itself; how many relea
 version has differs:
 
     16 to 45      3.0.1 to 3.0.15
-    46 to 121     3.1.0 to 3.4.9, ten each
-    122 to 211    3.5.1 to 3.9.9, nine each
+    46 to 85      3.1.0 to 3.2.9, ten each
+    86 to 211     3.3.1 to 3.9.9, nine each
     212 to 611    4.0.0 to 5.9.9, ten each
 """
 
@@ -21,9 +21,9 @@ def version_name(number: int) -> str:
     if number >= 212:
         release = (number - 212) // 2
         parts = (4 + release // 100, release // 10 % 10, release % 10)
-    elif number >= 122:
-        release = (number - 122) // 2
-        parts = (3, 5 + release // 9, 1 + release % 9)
+    elif number >= 86:
+        release = (number - 86) // 2
+        parts = (3, 3 + release // 9, 1 + release % 9)
     elif number >= 46:
         release = (number - 46) // 2
         parts = (3, 1 + release // 10, release % 10)

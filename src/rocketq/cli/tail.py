@@ -40,6 +40,8 @@ _PULL_TIMEOUT_S: Final = 30.0
 _PULL_COUNT: Final = 512
 _PULL_BYTES: Final = 1 << 20
 _RETRY_S: Final = 1.0
+# After this long without a message a group has read all there is.
+_NOTHING_MORE_S: Final = 3.0
 # Numbers from here on are times in milliseconds, below they are offsets.
 _FIRST_TIME_MS: Final = 10**12
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -175,25 +177,25 @@ async def _of_all_queues(
     async with connected(name_servers) as api:
         parts = await _parts(api, topic, where, follow=follow)
         arrived: asyncio.Queue[_Arrived] = asyncio.Queue(maxsize=len(parts))
-        async with asyncio.TaskGroup() as readers:
-            tasks = [
-                readers.create_task(_read(api, part, expression, arrived, follow=follow))
-                for part in parts
-            ]
-            try:
-                at_work = len(tasks)
-                while at_work:
-                    batch = await arrived.get()
-                    if batch is None:
-                        at_work -= 1
-                        continue
-                    if isinstance(batch, RocketqError):
-                        raise batch
+        readers = [
+            asyncio.create_task(_read(api, part, expression, arrived, follow=follow))
+            for part in parts
+        ]
+        try:
+            at_work = len(readers)
+            while at_work:
+                batch = await arrived.get()
+                if batch is None:
+                    at_work -= 1
+                elif isinstance(batch, RocketqError):
+                    raise batch
+                else:
                     for message in batch:
                         yield message
-            finally:
-                for task in tasks:
-                    task.cancel()
+        finally:
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
 
 
 async def _parts(api: BrokerApi, topic: str, where: _Where, *, follow: bool) -> list[QueueRange]:
@@ -315,7 +317,7 @@ async def _of_group(
     )
     async with consumer:
         while True:
-            found = await consumer.poll(timeout_s=5.0)
+            found = await consumer.poll(timeout_s=_NOTHING_MORE_S)
             if not found and not follow:
                 return
             for message in found:

@@ -90,6 +90,8 @@ def up(
                 bind_address=host,
                 broker_ip1=reachable_host(host, local_address),
                 listen_port=broker_port,
+                # RocketMQ has it off; whoever tries things out wants to try SQL too.
+                enable_property_filter=True,
             ),
             settings,
         )

@@ -20,6 +20,9 @@ __all__ = [
 ]
 
 
+_USAGE_ERROR = 2
+
+
 def run_as_mqadmin() -> None:
     """`mqadmin`, with the overview and the sentences of RocketMQ's own."""
     group = get_command(app)
@@ -34,7 +37,11 @@ def run_as_mqadmin() -> None:
         if group.get_command(context, arguments[0]) is None:
             print(f"The sub command {arguments[0]} not exist.")
             return
-    group.main(arguments, prog_name="mqadmin")
+    try:
+        group.main(arguments, prog_name="mqadmin")
+    except SystemExit as end:
+        # RocketMQ ends with 1 where options are missing or unknown.
+        raise SystemExit(1 if end.code == _USAGE_ERROR else end.code) from None
 
 
 def _overview(group: AnyCaseGroup) -> str:

@@ -90,7 +90,7 @@ def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable
             run(work)
         except UsageError as error:
             typer.echo(error, err=True)
-            typer.echo(context.get_usage(), err=True)
+            typer.echo(context.get_help(), err=True)
             raise SystemExit(1) from None
         except RocketqError as error:
             fail(f"{name} failed: {error}")

@@ -158,7 +158,10 @@ async def get_consumer_config(api: BrokerApi, group: Group) -> Report:
     lines = []
     for each in found:
         lines.append(f"{bar}{each.cluster}:{each.broker_name}{bar}")
-        lines += [f"{key:<40}=  {value}" for key, value in group_fields(each.config).items()]
+        lines += [
+            f"{key:<40}=  {'' if value == 'null' else value}"
+            for key, value in group_fields(each.config).items()
+        ]
     data = [
         {"cluster": e.cluster, "brokerName": e.broker_name, "config": e.config.to_json()}
         for e in found

@@ -291,6 +291,9 @@ async def consume_message(
     for part in parts:
         name = queue_text(part.queue)
         at = part.begin if offset is None else offset
+        if queue_id is not None and part.end - at > count:
+            which = "" if offset is not None else f" of the {queue_id} queue"
+            lines.append(f"The older {count} message{which} will be provided")
         while len(found) < count:
             pulled = await messages.pull(
                 api, part.address, part.queue, at, max_count=min(32, count - len(found))
@@ -330,6 +333,8 @@ async def send_message(
     trace: Annotated[str | None, typer.Option("-m", "--msgTraceEnable", hidden=True)] = None,
 ) -> Report:
     """Send a message."""
+    if queue_id is not None and broker_name is None:
+        raise UsageError("Broker name must be set if the queue is chosen!")
     message = Message(topic, body.encode(), tags=tags, keys=(keys or "").split())
     sent = await messages.send(api, message, broker_name=broker_name, queue_id=queue_id)
     lines = [

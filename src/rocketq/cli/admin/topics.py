@@ -169,18 +169,19 @@ async def update_topic(
     )
     addresses = await brokers.targets(api, broker, cluster)
     await topics.create(api, config, addresses, attributes=attributes)
-    lines = [f"create topic to {address} success." for address in addresses]
+    created = [f"create topic to {address} success." for address in addresses]
+    lines: list[str] = []
     conf = None
     if config.order and broker:
         name = await brokers.broker_name_of(api, broker)
         conf = await topics.merge_order_conf(api, topic, name, write_queues)
-        lines.append(f"set broker orderConf. isOrder=true, orderConf=[{conf}]")
+        lines = [f"set broker orderConf. isOrder=true, orderConf=[{conf}]", *created]
     elif config.order and cluster:
         names = [await brokers.broker_name_of(api, address) for address in addresses]
         conf = ";".join(f"{name}:{write_queues}" for name in names)
         await topics.put_order_conf(api, topic, conf)
-        lines.append(f"set cluster orderConf. isOrder=true, orderConf=[{conf}]")
-    lines.append(topic_text(config))
+        lines = [*created, f"set cluster orderConf. isOrder=true, orderConf=[{conf}]"]
+    lines = [*(lines or created), topic_text(config)]
     data = {"addresses": addresses, "topicConfig": config.to_json(), "orderConf": conf}
     return Report(data, lines)
 
