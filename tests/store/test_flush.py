@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rocketq.common.clock import ManualClock
+from rocketq.message.batch import encode_batch
+from rocketq.message.message import Message
 from rocketq.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoreConfig
 from rocketq.store.checkpoint import Checkpoint
 from rocketq.store.disk import Disk
@@ -150,9 +152,6 @@ async def test_a_flush_covers_several_files(tmp_path: Path) -> None:
 
 
 async def test_batches_become_visible_together(tmp_path: Path) -> None:
-    from rocketq.message.batch import encode_batch
-    from rocketq.message.message import Message
-
     async with MessageStore(sync_config(tmp_path)) as store:
         parts = [Message("orders", b"%d" % n) for n in range(5)]
         result = store.append_batch(message(encode_batch(parts)))
