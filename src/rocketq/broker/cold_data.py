@@ -21,9 +21,6 @@ class ColdDataLimits:
     def remove(self, group: str) -> None:
         self._by_group.pop(group, None)
 
-    def limit(self, group: str) -> int:
-        return self._by_group.get(group, self._live.broker.cg_cold_read_threshold)
-
     def table(self) -> dict[str, object]:
         """As `getColdDataFlowCtrInfo` shows it."""
         return {

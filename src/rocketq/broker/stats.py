@@ -14,12 +14,11 @@ of the key that goes with each:
     QUEUE_GET_NUMS, QUEUE_GET_SIZE      topic@queueId@group
     BROKER_PUT_NUMS, BROKER_GET_NUMS, and both _WITHOUT_SYSTEM_TOPIC
                                         cluster name
-    SNDBCK_PUT_NUMS, DLQ_PUT_NUMS, GROUP_ACK_NUMS, GROUP_CK_NUMS, ...
-                                        topic@group, counted one by one
+    SNDBCK_PUT_NUMS, DLQ_PUT_NUMS       topic@group, counted one by one
+    CHANNEL_ACTIVITY                    CONNECT, CLOSE
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -30,10 +29,6 @@ from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
 from rocketq.message.names import is_system_topic
 
-logger = logging.getLogger(__name__)
-
-TOPIC_PUT_NUMS = "TOPIC_PUT_NUMS"
-GROUP_GET_NUMS = "GROUP_GET_NUMS"
 SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS = "DLQ_PUT_NUMS"
 
@@ -130,47 +125,21 @@ class BrokerStats:
         flow.size += size
         flow.requests += 1
 
-    def put_latency(self, topic: str, queue_id: int, elapsed_ms: int) -> None:
-        """How long a put took; the average over a window is its latency."""
-        self._count("TOPIC_PUT_LATENCY", f"{queue_id}@{topic}", elapsed_ms)
-
     def message_sent_back(self, group: str, topic: str) -> None:
-        self._count(SNDBCK_PUT_NUMS, f"{topic}@{group}", 1)
+        self._count(SNDBCK_PUT_NUMS, f"{topic}@{group}")
 
     def message_sent_to_dlq(self, group: str, topic: str) -> None:
-        self._count(DLQ_PUT_NUMS, f"{topic}@{group}", 1)
-
-    def group_fall_behind(
-        self, group: str, topic: str, queue_id: int, behind_size: int, behind_ms: int
-    ) -> None:
-        """How far a group's last pull lay behind the newest message: a moment's value."""
-        key = f"{queue_id}@{topic}@{group}"
-        for name, value in (
-            ("GROUP_GET_FALL_SIZE", behind_size),
-            ("GROUP_GET_FALL_TIME", behind_ms),
-        ):
-            flow = self._named(name, key)
-            flow.messages, flow.requests = value, 1
+        self._count(DLQ_PUT_NUMS, f"{topic}@{group}")
 
     def channel_event(self, name: str) -> None:
-        self._count("CHANNEL_ACTIVITY", name, 1)
+        self._count("CHANNEL_ACTIVITY", name)
 
-    def consumer_registered(self, group: str, elapsed_ms: int) -> None:
-        self._count("CONSUMER_REGISTER_TIME", group, elapsed_ms)
-
-    def producer_registered(self, group: str, elapsed_ms: int) -> None:
-        self._count("PRODUCER_REGISTER_TIME", group, elapsed_ms)
-
-    def _count(self, name: str, key: str, value: int) -> None:
-        flow = self._named(name, key)
-        flow.messages += value
-        flow.requests += 1
-
-    def _named(self, name: str, key: str) -> Flow:
+    def _count(self, name: str, key: str) -> None:
         flow = self._counted.get((name, key))
         if flow is None:
             flow = self._counted[name, key] = Flow(self._windows)
-        return flow
+        flow.messages += 1
+        flow.requests += 1
 
     # ---------------------------------------------------------------- sampling
 
@@ -264,7 +233,7 @@ class BrokerStats:
         flow = self._find(name, key)
         if flow is None:
             return None
-        is_size = name.endswith("_SIZE") and name != "GROUP_GET_FALL_SIZE"
+        is_size = name.endswith("_SIZE")
         history = flow.by_size if is_size else flow.by_message
         counted = flow.size if is_size else flow.messages
         now = Reading(self._clock.now_ms(), counted, flow.requests)
