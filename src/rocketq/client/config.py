@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ class ClientOptions(TypedDict, total=False):
     access_key: str
     secret_key: str
     security_token: str
-    tls: bool | ssl.SSLContext
     vip_channel: bool
     route_interval_s: float
     heartbeat_interval_s: float
@@ -55,7 +53,6 @@ class ClientConfig:
     access_key: str = ""
     secret_key: str = ""
     security_token: str = ""
-    tls: bool | ssl.SSLContext = False
     vip_channel: bool = False
     """Send to the broker's port − 2, which serves no pulls."""
     route_interval_s: float = 30.0

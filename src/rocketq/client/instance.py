@@ -218,6 +218,7 @@ class ClientInstance:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.routes.close()
         self.replies.close(ClientClosed(f"client {self.client_id}"))
         await self.remoting.close()
 
@@ -328,8 +329,12 @@ class ClientInstance:
 
     def _connected(self, address: str) -> None:
         """A broker was reached, maybe again: it has forgotten us with the old connection."""
-        if address in self._known_addresses(masters_only=not self._consumers):
-            self.heartbeat_soon()
+        if address not in self._known_addresses(masters_only=not self._consumers):
+            return
+        self.heartbeat_soon()
+        if address in self._versions:
+            for consumer in self._consumers.values():
+                consumer.rebalance_soon()
 
     # ---------------------------------------------------------------- routes
 

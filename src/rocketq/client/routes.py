@@ -170,9 +170,21 @@ class RouteTable:
         if task is None:
             task = asyncio.create_task(self._fetch(topic), name=f"route of {topic}")
             self._under_way[topic] = task
-            task.add_done_callback(lambda _: self._under_way.pop(topic, None))
+            task.add_done_callback(lambda done: self._fetched(topic, done))
         # A caller that gives up must not take the answer away from the others.
         return await asyncio.shield(task)
+
+    def _fetched(self, topic: str, task: asyncio.Task[bool]) -> None:
+        self._under_way.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # seen, even when everybody who asked has given up
+
+    async def close(self) -> None:
+        """Give up what is being asked for."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _fetch(self, topic: str) -> bool:
         route = await self._source.route(topic)

@@ -32,6 +32,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import orjson
 
+from rocketq.client.config import ClientOptions
 from rocketq.client.errors import InvalidState
 from rocketq.client.loop_thread import run
 from rocketq.client.producer import Producer
@@ -192,7 +193,7 @@ class Template:
         client = {
             name: value
             for name, value in self._options.items()
-            if name in ("namesrv", "namespace", "access_key", "secret_key", "tls", "client_ip")
+            if name in ClientOptions.__annotations__ and name != "instance_name"
         }
         return PushConsumer(
             spec.group, listener=self._adapted(spec.function), **{**client, **spec.options}
