@@ -21,7 +21,7 @@ from rocketq.broker.data_version import VersionCounter
 from rocketq.broker.topics import READ_WRITE, Topics
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
-from rocketq.remoting import Command, RemotingClient, check
+from rocketq.remoting import Command, Connection, RemotingClient, check
 from rocketq.remoting.bodies.registration import (
     RegisterBrokerBody,
     TopicConfig,
@@ -56,6 +56,7 @@ class _NameServer:
         self.was_told = asyncio.Event()
         self.knows_all = asyncio.Event()
         self.is_reachable = True
+        self.connection: Connection | None = None
 
     def tell(self, changed: list[TopicConfig]) -> None:
         for config in changed:
@@ -195,6 +196,11 @@ class Registration:
             logger.info("registered at NameServer %s", name_server.address)
         name_server.is_reachable = True
         name_server.was_told.set()
+        connection = self._client.connection_to(name_server.address)
+        if connection is not None and connection is not name_server.connection:
+            # One that goes away may have been restarted, and has forgotten everything then.
+            name_server.connection = connection
+            connection.on_close(lambda _: name_server.tell_everything())
         if not name_server.changed and not name_server.needs_everything:
             name_server.knows_all.set()
 
