@@ -51,6 +51,7 @@ async def test_a_blocking_pull_waits_for_a_message(broker: Broker, producer: Pro
     async with PullConsumer(broker.new_group(), namesrv=broker.namesrv) as consumer:
         (queue,) = await consumer.message_queues(topic)
         await producer.send(Message(topic, b"zero"))
+        assert (await consumer.pull_block_if_not_found(queue, 0)).next_offset == 1
         pulling = asyncio.create_task(consumer.pull_block_if_not_found(queue, 1))
         await asyncio.sleep(0)
         await producer.send(Message(topic, b"one"))
