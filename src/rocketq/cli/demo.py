@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from rocketq import Message, MessageExt, Producer, PushConsumer
+from rocketq.spark.environment import session, what_is_missing
 from rocketq.testing import LocalBroker
 
 ORDERS: Final = 10_000
@@ -86,17 +87,12 @@ def consume_orders(namesrv: str, expected: Counter[str]) -> None:
 
 def aggregate_on_spark(namesrv: str, expected: Counter[str]) -> None:
     """The same orders as a stream in Spark, summed up into a table."""
-    try:
-        from rocketq.spark import environment
-    except ImportError as missing:
-        print(f"Spark step left out: {missing}; install it with: pip install 'rocketq[spark]'")
-        return
-    why_not = environment.what_is_missing()
+    why_not = what_is_missing()
     if why_not:
         print(f"Spark step left out: {why_not}")
         return
     with step("start Spark"):
-        spark = environment.session("rocketq-demo")
+        spark = session("rocketq-demo")
     try:
         with step("aggregate the topic as a stream"):
             from pyspark.sql import functions as F
