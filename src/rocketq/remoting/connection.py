@@ -424,7 +424,11 @@ class Connection(asyncio.Protocol):
     # -- writing --------------------------------------------------------------------------
 
     def _schedule_flush(self) -> None:
-        if not self._in_turn and not self._flush_scheduled:
+        if self._in_turn:
+            return
+        if self._out_size >= _TURN_SIZE:
+            self._flush()  # whoever has more to send sees whether the peer reads
+        elif not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
 
