@@ -104,6 +104,7 @@ class Broker:
         self._config_path = config_path
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._servers: tuple[RemotingServer, ...] = ()
 
     @property
     def port(self) -> int:
@@ -114,6 +115,11 @@ class Broker:
     def address(self) -> str:
         """What NameServers and clients are told."""
         return f"{self._config.broker_ip1}:{self.port}"
+
+    @property
+    def connections(self) -> frozenset[Connection]:
+        """The connections open now, on both ports."""
+        return frozenset().union(*(server.connections for server in self._servers))
 
     # Life
 
@@ -235,6 +241,7 @@ class Broker:
             RemotingServer(each, config=server_config, on_connect=on_connect, on_close=on_close)
             for each in (routes, vip_routes)
         )
+        self._servers = (server, vip_server)
         for table in (topics, groups, offsets, modes, scheduled):
             table.load()
 
