@@ -209,6 +209,28 @@ async def test_the_compressed_body_of_4_9_has_no_attributes_nor_mappings(caller:
     assert (await caller.route("TBW102")).code == 0
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not JSON",
+        b"[1, 2]",
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"t":1}}}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"t":{"perm":"many"}}}}',
+        b"x\x9c not deflated",
+        zlib.compress(b"\x00\x00\x00\x02{}\x7f\xff\xff\xff"),
+        zlib.compress(b"\xff\xff\xff\xff"),
+        zlib.compress(bytes(300 << 20)),
+    ],
+)
+async def test_a_body_that_makes_no_sense_is_refused_and_nothing_else_happens(
+    caller: Caller, body: bytes
+) -> None:
+    answer = await caller.register(body=body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "makes no sense" in (answer.remark or "")
+    assert (await caller.register()).code == 0
+
+
 async def test_a_slave_is_told_its_master(caller: Caller) -> None:
     assert (await caller.register()).ext_fields == {}
     answer = await caller.register(broker_id=1, address="10.0.0.2:10911")

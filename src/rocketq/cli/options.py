@@ -1,14 +1,21 @@
 """Options that several sub-commands share."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+_LOCAL_NAME_SERVER: Final = "127.0.0.1:9876"
 
 Verbosity = Annotated[
     int,
     typer.Option(
-        "-v", "--verbose", count=True, help="Log changes of state to stderr; -vv logs everything."
+        "-v",
+        "--verbose",
+        count=True,
+        show_default=False,
+        help="Log changes of state to stderr; -vv logs everything.",
     ),
 ]
 Host = Annotated[
@@ -35,10 +42,15 @@ NameServers = Annotated[
         "--namesrv",
         "--namesrvAddr",
         metavar="ADDR",
-        help="NameServers, as host:port;host:port. Else the environment's NAMESRV_ADDR.",
+        help="NameServers, as host:port;host:port. Else NAMESRV_ADDR of the environment.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print data as JSON, for other programs.")]
+
+
+def known_name_servers(given: str | None) -> str:
+    """Those given, else the environment's, else the one that `rocketq up` starts."""
+    return given or os.environ.get("NAMESRV_ADDR") or _LOCAL_NAME_SERVER
 
 
 def application() -> typer.Typer:

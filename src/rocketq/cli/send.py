@@ -78,12 +78,13 @@ def send(
     def message(text: bytes) -> Message:
         return Message(topic, text, tags=tag, keys=keys or (), properties=named, delay_level=delay)
 
+    addresses = options.known_name_servers(name_servers)
     from_stdin = body is None or body == "-"
 
     async def work() -> None:
         bodies = _lines_of_stdin() if from_stdin else _repeated((body or "").encode(), count)
         rate = RateLine("sent")
-        async with Producer(_GROUP, namesrv=name_servers) as producer, rate.shown():
+        async with Producer(_GROUP, namesrv=addresses) as producer, rate.shown():
             sending = _Sending(producer, queue, rate, shows_each=as_json)
             async for text in bodies:
                 await sending.send(message(text))

@@ -94,13 +94,14 @@ def tail(
         where = _where(start)
     except CannotStart as error:
         fail(error)
+    addresses = options.known_name_servers(name_servers)
     expression: Expression = Sql(sql) if sql is not None else (tag or "*")
 
     async def work() -> None:
         if group is None:
-            found = _of_all_queues(name_servers, topic, where, expression, follow=follow)
+            found = _of_all_queues(addresses, topic, where, expression, follow=follow)
         else:
-            found = _of_group(name_servers, topic, group, where, expression, follow=follow)
+            found = _of_group(addresses, topic, group, where, expression, follow=follow)
         in_pipe = not sys.stdout.isatty()
         rate = RateLine("read", is_shown=in_pipe and sys.stderr.isatty())
         async with rate.shown(), aclosing(found):
@@ -167,7 +168,7 @@ _Arrived = list[MessageExt] | RocketqError | None
 
 
 async def _of_all_queues(
-    name_servers: str | None,
+    name_servers: str,
     topic: str,
     where: _Where,
     expression: Expression,
@@ -294,7 +295,7 @@ async def _read_on(
 
 
 async def _of_group(
-    name_servers: str | None,
+    name_servers: str,
     topic: str,
     group: str,
     where: _Where,

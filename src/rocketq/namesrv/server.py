@@ -27,6 +27,8 @@ from rocketq.remoting.server import RemotingServer, Routes, ServerConfig
 
 logger = logging.getLogger(__name__)
 
+# Whoever listens on every address is reached at the host's own.
+_REACHED_AT: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 _NOTICE_TIMEOUT_S: Final = 0.3
 _STOP_GRACE_S: Final = 1.0
 
@@ -76,9 +78,9 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """Where others of this host or network reach it, as `host:port`."""
-        host = self._config.current.bind_address
-        return f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{self.port}"
+        """Where programs of this host reach it, as `host:port`."""
+        host = _REACHED_AT.get(self._config.current.bind_address, self._config.current.bind_address)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> None:
         """Load the settings and accept requests; raises OSError when the port is taken."""

@@ -82,7 +82,7 @@ def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable
         *, name_servers: str | None, as_json: bool, context: typer.Context, **own: Any
     ) -> None:
         async def work() -> None:
-            async with connected(name_servers) as api:
+            async with connected(options.known_name_servers(name_servers)) as api:
                 show(await function(api, **own), as_json=as_json)
 
         log_to_stderr(-1)  # what goes wrong is said once, at the end
