@@ -180,15 +180,16 @@ class SendPath:
 
     def _look_through(self, properties):
         """Find the unique key, and whether the producer waits; False if this is not plain."""
-        self._waits = True
-        self._unique_size = 0
         if cython.compiled:
-            return _look_through_bytes(self, properties, len(properties))
-        key_at, key_size, waits = look_through_properties(properties)
-        self._unique_at = key_at
-        self._unique_size = key_size
-        self._waits = waits
-        return key_size > 0
+            return look_through(
+                properties,
+                len(properties),
+                cython.address(self._unique_at),
+                cython.address(self._unique_size),
+                cython.address(self._waits),
+            )
+        self._unique_at, self._unique_size, self._waits = look_through_properties(properties)
+        return self._unique_size > 0
 
     def _count_later(self, topic):
         topic.is_counted = True
@@ -220,8 +221,10 @@ class Answer:
         self._connection = connection
 
     def __call__(self, status):
-        for reply in self._replies:
-            self._connection.send(reply if status == 0 else self._sends.unsafe_reply(reply, status))
+        replies = self._replies
+        if status != 0:
+            replies = [self._sends.unsafe_reply(reply, status) for reply in replies]
+        self._connection.send_all(replies)
 
 
 _UNUSUAL = re.compile(
@@ -233,8 +236,21 @@ _UNUSUAL = re.compile(
 
 def look_through_properties(properties):
     """Where the unique key lies, its size (0: not a plain message), whether the producer waits."""
+    if cython.compiled:
+        unique_at: cython.Py_ssize_t = 0
+        unique_size: cython.Py_ssize_t = 0
+        waits: cython.bint = True
+        if not look_through(
+            properties,
+            len(properties),
+            cython.address(unique_at),
+            cython.address(unique_size),
+            cython.address(waits),
+        ):
+            unique_size = 0
+        return unique_at, unique_size, waits
     key_at = key_size = at = 0
-    waits = True
+    does_wait = True
     if _UNUSUAL.search(properties) is not None:
         return 0, 0, True
     for entry in properties.removesuffix(b"\x02").split(b"\x02"):
@@ -245,22 +261,28 @@ def look_through_properties(properties):
             key_at = at + 9
             key_size = len(value)
         elif name == b"WAIT":
-            waits = value == b"true"
-            if not waits and value != b"false":
+            does_wait = value == b"true"
+            if not does_wait and value != b"false":
                 return 0, 0, True
         at += len(entry) + 1
-    return key_at, key_size, waits
+    return key_at, key_size, does_wait
 
 
 if cython.compiled:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _look_through_bytes(
-        path: SendPath, raw: cython.p_const_char, size: cython.Py_ssize_t
+    def look_through(
+        raw: cython.p_const_char,
+        size: cython.Py_ssize_t,
+        unique_at: cython.pointer(cython.Py_ssize_t),
+        unique_size: cython.pointer(cython.Py_ssize_t),
+        waits: cython.pointer(cython.bint),
     ) -> cython.bint:
         at: cython.p_const_char = raw
         end: cython.p_const_char = raw + size
+        unique_size[0] = 0
+        waits[0] = True
         while at < end:
             entry_end: cython.p_const_char = cython.cast(
                 cython.p_const_char, memchr(at, 2, end - at)
@@ -273,26 +295,25 @@ if cython.compiled:
             if name_end == cython.NULL or name_end == at or name_end + 1 == entry_end:
                 return False  # no entry, or one without name or value
             name_size: cython.Py_ssize_t = name_end - at
+            value_size: cython.Py_ssize_t = entry_end - name_end - 1
             first: cython.char = at[0]
             if first == b"U":
                 if name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
-                    path._unique_at = name_end + 1 - raw
-                    path._unique_size = entry_end - name_end - 1
+                    unique_at[0] = name_end + 1 - raw
+                    unique_size[0] = value_size
             elif first == b"W":
                 if name_size == 4 and memcmp(at, b"WAIT", 4) == 0:
-                    path._waits = (
-                        entry_end - name_end == 5 and memcmp(name_end, b"\x01true", 5) == 0
-                    )
-                    if not path._waits and not (
-                        entry_end - name_end == 6 and memcmp(name_end, b"\x01false", 6) == 0
+                    waits[0] = value_size == 4 and memcmp(name_end + 1, b"true", 4) == 0
+                    if not waits[0] and not (
+                        value_size == 5 and memcmp(name_end + 1, b"false", 5) == 0
                     ):
                         return False
             elif first == b"D":
                 if name_size == 5 and memcmp(at, b"DELAY", 5) == 0:
                     return False
             elif first == b"T":
-                if (name_size == 8 and memcmp(at, b"TRAN_MSG", 8) == 0) or (
-                    name_size == 8 and memcmp(at, b"TRACE_ON", 8) == 0
+                if name_size == 8 and (
+                    memcmp(at, b"TRAN_MSG", 8) == 0 or memcmp(at, b"TRACE_ON", 8) == 0
                 ):
                     return False
                 if name_size > 6 and memcmp(at, b"TIMER_", 6) == 0:
@@ -309,4 +330,4 @@ if cython.compiled:
             elif first == b"C" and name_size == 7 and memcmp(at, b"CLUSTER", 7) == 0:
                 return False
             at = entry_end + 1
-        return path._unique_size > 0
+        return unique_size[0] > 0
