@@ -273,9 +273,14 @@ async def test_a_message_is_found_by_its_keys_and_by_its_place(broker: TestBroke
     sent = await broker.send("topic", b"looked for", properties=properties)
     position = int(sent.ext_fields["msgId"][16:], 16)
 
-    for key, more in (("order-2", {}), ("AC1200020001", {"unique_key": True})):
+    for key, is_unique in (("order-2", None), ("AC1200020001", True)):
         header = QueryMessage(
-            topic="topic", key=key, max_num=32, begin_timestamp=0, end_timestamp=2**62, **more
+            topic="topic",
+            key=key,
+            max_num=32,
+            begin_timestamp=0,
+            end_timestamp=2**62,
+            unique_key=is_unique,
         )
         reply = await broker.call(Command.request(header))
         assert reply.code == ResponseCode.SUCCESS
