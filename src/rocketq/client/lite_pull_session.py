@@ -96,7 +96,7 @@ class LitePullSession:
                 settings.offset_folder, instance.client_id, self.group
             )
         else:
-            self.offsets = RemoteOffsetStore(instance.api, instance.routes, self.group)
+            self.offsets = RemoteOffsetStore(instance, self.group)
         self.rebalance = Rebalance(
             self,
             instance,

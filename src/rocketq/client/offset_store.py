@@ -15,13 +15,14 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from rocketq.client.api import BrokerApi
+from rocketq.client.errors import BrokerRejected
+from rocketq.client.instance import ClientInstance
 from rocketq.client.queue_brokers import find_broker
-from rocketq.client.routes import RouteTable
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
 from rocketq.common.files import read_with_backup, write_atomically
 from rocketq.message.queue import MessageQueue
+from rocketq.remoting.codes import ResponseCode
 
 logger = logging.getLogger(__name__)
 
@@ -88,10 +89,9 @@ class OffsetTable:
 class RemoteOffsetStore(OffsetTable):
     """Offsets at the brokers, for a group whose members share the queues."""
 
-    def __init__(self, api: BrokerApi, routes: RouteTable, group: str) -> None:
+    def __init__(self, instance: ClientInstance, group: str) -> None:
         super().__init__()
-        self._api = api
-        self._routes = routes
+        self._instance = instance
         self._group = group
 
     async def load(self) -> None:
@@ -99,7 +99,7 @@ class RemoteOffsetStore(OffsetTable):
 
     async def read(self, queue: MessageQueue) -> int | None:
         address = await self._address(queue)
-        return await self._api.query_offset(address, self._group, queue)
+        return await self._instance.api.query_offset(address, self._group, queue)
 
     async def persist(
         self, queues: Collection[MessageQueue], *, acknowledged: bool = False
@@ -122,10 +122,18 @@ class RemoteOffsetStore(OffsetTable):
 
     async def _send(self, queue: MessageQueue, offset: int, acknowledged: bool) -> None:
         address = await self._address(queue)
-        await self._api.update_offset(address, self._group, queue, offset, oneway=not acknowledged)
+        update = self._instance.api.update_offset
+        try:
+            await update(address, self._group, queue, offset, oneway=not acknowledged)
+        except BrokerRejected as error:
+            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
+            # It has not heard of the group yet: a heartbeat introduces it.
+            await self._instance.heartbeat()
+            await update(address, self._group, queue, offset, oneway=False)
 
     async def _address(self, queue: MessageQueue) -> str:
-        return (await find_broker(self._routes, queue)).address
+        return (await find_broker(self._instance.routes, queue)).address
 
 
 class LocalOffsetStore(OffsetTable):

@@ -105,7 +105,7 @@ class PullSession:
                 settings.offset_folder, instance.client_id, self.group
             )
         else:
-            self.offsets = RemoteOffsetStore(instance.api, instance.routes, self.group)
+            self.offsets = RemoteOffsetStore(instance, self.group)
         self.send_back = SendBack(instance, self.group, settings.max_reconsume_times)
         self.in_balance: dict[str, list[MessageQueue]] = {}
         self.rebalance = Rebalance(

@@ -115,7 +115,7 @@ class PushSession:
             return LocalOffsetStore.of(
                 self.settings.offset_folder, self.instance.client_id, self.group
             )
-        return RemoteOffsetStore(self.instance.api, self.instance.routes, self.group)
+        return RemoteOffsetStore(self.instance, self.group)
 
     def _make_consumption(
         self, listener: Listener, hooks: Sequence[ConsumeHook]
