@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_AT_LEAST: Final = 17
+QUIET_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _INSTALL_JAVA: Final = (
     "install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one"
 )
@@ -57,11 +58,14 @@ def prepare() -> None:
 
 
 def session(name: str, *, master: str = "local[2]", **settings: str) -> "SparkSession":
-    """A Spark session on this machine that knows the format `rocketq`.
+    """A Spark session that knows the format `rocketq`.
 
-    Settings are Spark's own, with `_` for `.`: `spark_sql_shuffle_partitions="4"`.
+    Settings are Spark's own, with `_` for `.`: `spark_sql_shuffle_partitions="4"`. With a local
+    master everything stays on the loopback interface.
     """
     prepare()
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
     from rocketq.spark import register
@@ -71,16 +75,22 @@ def session(name: str, *, master: str = "local[2]", **settings: str) -> "SparkSe
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", quiet_java_options())
         .config("spark.sql.shuffle.partitions", "4")
     )
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for key, value in settings.items():
         builder = builder.config(key.replace("_", "."), value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
+
+
+def quiet_java_options() -> str:
+    """For `spark.driver.extraJavaOptions`: errors on the console, and nothing else."""
+    return f"-Dlog4j2.configurationFile={QUIET_LOGGING.as_uri()}"
 
 
 def find_java() -> Path | None:

@@ -32,6 +32,7 @@ _SMALL_ANSWER: Final = 64
 """A broker that gives no more than this while there is more has a limit of its own."""
 _TILES_UNDER_WAY: Final = 24
 _PULL_TIMEOUT_S: Final = 30.0
+_OFFSET_RESET: Final = "OFFSET_RESET"
 _LEADS_ON: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
@@ -51,27 +52,27 @@ class RangePull:
         self._routes = routes
         self._options = options
         self._queue = queue
-        self._start = start
+        self._start = start  # what is below was told to be lost
         self._end = end
 
     async def bodies(self) -> AsyncIterator[tuple[Buffer, int, int]]:
         """Records in order, with the offsets they are wanted for: neighbours may be in them."""
-        if self._start >= self._end:
+        start = self._start
+        if start >= self._end:
             return
-        first = await self._pull(self._start, self._end)
-        found = first.next_offset - self._start
+        first = await self._pull(start, self._end)
+        found = first.next_offset - start
         small = found <= _SMALL_ANSWER and len(first.body) < self._options.pull_bytes // 2
         if small and first.next_offset < self._end:
-            ahead = self._tiles(first, found)
+            ahead = self._tiles(first, start, found)
         else:
-            ahead = self._one_after_another(first)
+            ahead = self._one_after_another(first, start)
         async for answer in ahead:
             yield answer
 
     async def _one_after_another(
-        self, answer: PullResponse
+        self, answer: PullResponse, start: int
     ) -> AsyncIterator[tuple[Buffer, int, int]]:
-        start = self._start
         under_way: asyncio.Task[PullResponse] | None = None
         try:
             while True:
@@ -89,11 +90,11 @@ class RangePull:
                 under_way.cancel()
 
     async def _tiles(
-        self, answer: PullResponse, size: int
+        self, answer: PullResponse, start: int, size: int
     ) -> AsyncIterator[tuple[Buffer, int, int]]:
         size = max(size, 1)
         if len(answer.body):
-            yield answer.body, self._start, min(answer.next_offset, self._end)
+            yield answer.body, start, min(answer.next_offset, self._end)
         waiting: deque[tuple[int, int, asyncio.Task[list[Buffer]]]] = deque()
         at = answer.next_offset
         try:
@@ -155,6 +156,10 @@ class RangePull:
             expression_type="TAG" if sql is None else "SQL92",
             timeout_s=_PULL_TIMEOUT_S,
         )
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED and answer.remark == _OFFSET_RESET:
+            # Somebody has set the group's offset, and the broker says so once. What is read
+            # here is not a matter of the group.
+            return await self._ask(offset, end)
         if broker.is_slave and answer.code not in _LEADS_ON:
             raise SlaveBehind(self._queue, offset)
         return answer
@@ -166,13 +171,18 @@ class RangePull:
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and answer.next_offset > offset:
             return answer._replace(body=b"")
         if answer.code == ResponseCode.PULL_OFFSET_MOVED and answer.next_offset > offset:
-            until = min(answer.next_offset, end)
-            self._lost(offset, until, f"the queue now begins at {answer.min_offset}")
-            return answer._replace(body=b"", next_offset=until)
-        self._lost(offset, end, f"the queue now ends at {answer.max_offset}")
+            if offset >= self._start:
+                until = min(answer.next_offset, self._end)
+                self._lost(offset, until, f"the queue now begins at {answer.min_offset}")
+                self._start = until
+            return answer._replace(body=b"", next_offset=min(answer.next_offset, end))
+        if offset < self._end:
+            self._lost(offset, self._end, f"the queue now ends at {answer.max_offset}")
+            self._end = offset
         return answer._replace(body=b"", next_offset=end)
 
     def _lost(self, start: int, end: int, why: str) -> None:
+        """Say it once: of many requests under way, all find the same gap."""
         tell(DataLoss(self._queue, start, end, why), fails=self._options.fail_on_data_loss)
 
 

@@ -201,6 +201,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver = Driver(options)
         self._newest: Offsets | None = None  # as last seen
         self._target: Offsets | None = None  # where a query of Trigger.AvailableNow ends
+        self._away: frozenset[MessageQueue] = frozenset()
         self._reported: Offsets = {}
         self._held_since: float | None = None
 
@@ -251,7 +252,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue in standing.away:
             if self._target is not None and queue not in end:
                 raise BrokerAway(queue)  # the end of this query would not be the end of the topic
-            logger.warning("%s", BrokerAway(queue))
+            if queue not in self._away:
+                logger.warning("%s", BrokerAway(queue))
+        self._away = frozenset(standing.away)
         for queue, offset in since.items():
             now = standing.newest.get(queue, offset)
             if now < offset:

@@ -78,19 +78,19 @@ class Topics:
         for topic, queues in by_topic.items():
             if not queues and options.pattern is None:
                 raise NoRoute(topic, self._client.api.name_servers.addresses)
-        found = [queue for queues in by_topic.values() for queue in queues]
+        there = {queue for queues in by_topic.values() for queue in queues}
         for topic, brokers in options.assigned.items():
             for broker, numbers in brokers.items():
                 for number in numbers:
-                    if MessageQueue(self._wrapped(topic), broker, number) not in found:
+                    if MessageQueue(self._wrapped(topic), broker, number) not in there:
                         raise InvalidOptions(
                             f"rocketq source: assign names queue {number} of broker {broker!r}, "
                             f"which topic {topic!r} does not have"
                         )
-        return sorted(found)
+        return sorted(queue for queue in there if self._is_wanted(queue))
 
     async def _by_topic(self) -> dict[str, list[MessageQueue]]:
-        """The wanted queues that are there now; none for a topic nobody serves."""
+        """The queues of the wanted topics as they are now; none for a topic nobody serves."""
         options = self._options
         if options.pattern is not None:
             names = [name for name in await self._client.api.topic_names() if self._matches(name)]
@@ -98,6 +98,12 @@ class Topics:
             names = [self._wrapped(topic) for topic in options.topics or options.assigned]
         found = await asyncio.gather(*(self._queues_of(name) for name in names))
         return dict(zip(names, found, strict=True))
+
+    def _is_wanted(self, queue: MessageQueue) -> bool:
+        assigned = self._options.assigned
+        if not assigned:
+            return True
+        return queue.queue_id in assigned[self._bare(queue.topic)].get(queue.broker_name, ())
 
     def _matches(self, name: str) -> bool:
         pattern, namespace = self._options.pattern, self._options.connection.namespace
@@ -113,11 +119,7 @@ class Topics:
         if route is None:
             return []
         self._client.routes.learn(topic, route)
-        queues = subscribe_view(topic, route)
-        assigned = self._options.assigned.get(self._bare(topic))
-        if assigned is None:
-            return list(queues)
-        return [each for each in queues if each.queue_id in assigned.get(each.broker_name, ())]
+        return list(subscribe_view(topic, route))
 
     async def learn(self, queues: Iterable[MessageQueue]) -> None:
         """Find out where these queues are, unless that is known."""
@@ -153,7 +155,10 @@ class Topics:
         A broker that is out of reach holds up its own queues only. When none can be reached,
         that is an error, which trying again may mend.
         """
-        present = [queue for queues in (await self._by_topic()).values() for queue in queues]
+        by_topic = await self._by_topic()
+        present = [
+            queue for queues in by_topic.values() for queue in queues if self._is_wanted(queue)
+        ]
         asked = await asyncio.gather(
             *(self.latest([queue]) for queue in present), return_exceptions=True
         )

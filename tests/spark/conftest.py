@@ -1,0 +1,150 @@
+"""A broker and a Spark for the tests of the pipeline; each is started once.
+
+Most tests ask the readers as Spark would, without Spark; those that need it have the fixture
+`spark` and the mark of that name. With ROCKETQ_PEER_NAMESRV (a NameServer's address) the tests
+of reading run against that cluster as well, marked `peers`.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+
+from rocketq import Message, Producer
+from rocketq.client.config import ClientConfig
+from rocketq.client.instance import ClientInstance
+from rocketq.client.loop_thread import loop_thread
+from rocketq.message.queue import MessageQueue
+from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.spark import environment
+from rocketq.testing import LocalBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PEERS = [text for text in os.environ.get("ROCKETQ_PEER_NAMESRV", "").split(",") if text]
+SETTINGS = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 1s 2s"}
+
+# A test's JVM lives for seconds: compiling well takes longer than it saves.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+
+
+class Cluster:
+    """A NameServer and its one broker, whoever wrote them, and what tests do with them."""
+
+    def __init__(self, namesrv: str) -> None:
+        self.namesrv = namesrv
+
+    def ask(self, question: Callable[[ClientInstance, str], Any]) -> Any:
+        """What the broker answers: `question` gets a client and the broker's address."""
+
+        async def answer() -> Any:
+            async with ClientInstance.opened(ClientConfig(namesrv=self.namesrv)) as client:
+                info = await client.api.cluster_info()
+                (broker,) = info.broker_addr_table.values()
+                return await question(client, broker.broker_addrs[0])
+
+        return loop_thread().run(answer())
+
+    def new_topic(self, queues: int = 4, name: str | None = None) -> str:
+        topic = name or f"topic-{time.time_ns():x}"
+
+        async def create(client: ClientInstance, address: str) -> None:
+            config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
+            await client.api.create_topic(address, config)
+
+        self.ask(create)
+        wait_until(lambda: self.queues(topic) == queues)
+        return topic
+
+    def queues(self, topic: str) -> int:
+        async def count(client: ClientInstance, _: str) -> int:
+            route = await client.api.route(topic)
+            return 0 if route is None else sum(data.read_queue_nums for data in route.queue_datas)
+
+        found: int = self.ask(count)
+        return found
+
+    def broker_name(self) -> str:
+        async def name(client: ClientInstance, _: str) -> str:
+            (found,) = (await client.api.cluster_info()).broker_addr_table
+            return str(found)
+
+        found: str = self.ask(name)
+        return found
+
+    def send(self, messages: Sequence[Message], *, queue: int | None = None) -> None:
+        """Send, in order; to a queue of this number, or to all in turn."""
+        with Producer("test-producer", namesrv=self.namesrv) as producer:
+            if queue is None:
+                pending = [producer.send_soon(message) for message in messages]
+                for each in pending:
+                    each.result()
+                return
+            target = MessageQueue(messages[0].topic, self.broker_name(), queue)
+            for message in messages:
+                producer.send(message, queue=target)
+
+    def send_numbers(self, topic: str, numbers: Sequence[int], *, queue: int | None = None) -> None:
+        self.send([Message(topic, b"%d" % number) for number in numbers], queue=queue)
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
+    """Until something is so; AssertionError if it never is."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def local_broker() -> Iterator[LocalBroker]:
+    """Shared by the tests that do not hurt it."""
+    with LocalBroker(SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def cluster(local_broker: LocalBroker) -> Cluster:
+    """The cluster of this process."""
+    return Cluster(local_broker.namesrv)
+
+
+def _clusters() -> list[Any]:
+    ours = pytest.param(None, id="rocketq")
+    return [ours, *(pytest.param(address, marks=pytest.mark.peers) for address in PEERS)]
+
+
+@pytest.fixture(scope="session", params=_clusters())
+def any_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster of this process, and real RocketMQ where one is given."""
+    if request.param is None:
+        cluster: Cluster = request.getfixturevalue("cluster")
+        return cluster
+    return Cluster(request.param)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """One Spark for all: it takes seconds to start."""
+    missing = environment.what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    warehouse: Path = tmp_path_factory.mktemp("warehouse")
+    session = environment.session(
+        "rocketq tests",
+        spark_driver_memory="1g",
+        spark_sql_shuffle_partitions="2",
+        spark_default_parallelism="2",
+        spark_sql_warehouse_dir=str(warehouse),
+        spark_driver_extraJavaOptions=f"{environment.quiet_java_options()} {JAVA_OPTIONS}",
+    )
+    try:
+        yield session
+    finally:
+        session.stop()
