@@ -97,11 +97,14 @@ class Broker:
         *,
         clock: Clock = SYSTEM_CLOCK,
         config_path: Path | None = None,
+        owns_process: bool = False,
     ) -> None:
+        """`owns_process`: nothing else of note runs here, so its memory may be tuned for us."""
         self._config = config
         self._store_config = store_config
         self._clock = clock
         self._config_path = config_path
+        self._owns_process = owns_process
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._servers: tuple[RemotingServer, ...] = ()
@@ -259,7 +262,8 @@ class Broker:
             running("registration", registration.run),
         ):
             await registration.first_round()
-            _settle_memory()
+            if self._owns_process:
+                _settle_memory()
             logger.info("broker %s serves at %s", config.broker_name, self.address)
             try:
                 yield self

@@ -106,7 +106,7 @@ def run_broker(
 
     async def program(stop: asyncio.Event) -> None:
         check_ports_free(config.bind_address, broker_ports(config))
-        broker = Broker(config, store_config, config_path=config_file)
+        broker = Broker(config, store_config, config_path=config_file, owns_process=True)
         async with started(broker):
             announce(broker)
             await wait_for_either(stop, broker)

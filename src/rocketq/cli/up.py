@@ -105,6 +105,7 @@ def up(
             broker = Broker(
                 config_text.update(broker_config, {"namesrvAddr": name_server.address}),
                 store_config,
+                owns_process=True,
             )
             async with started(broker):
                 await _registered(name_server, broker_config.broker_name)
