@@ -1,9 +1,10 @@
 """Users and policies (3.12)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import BadBody, Body
 
 

@@ -1,7 +1,8 @@
 """Who is connected (3.7)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import Body, names, wire
 from rocketq.remoting.bodies.heartbeat import (
     CONSUME_FROM_WHERE,

@@ -1,7 +1,8 @@
 """Consumer groups as brokers keep them (3.5)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import Body, names
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
 from rocketq.remoting.bodies.registration import DataVersion

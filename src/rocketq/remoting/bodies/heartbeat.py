@@ -1,7 +1,8 @@
 """Who is alive and what it subscribes to (3.3)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import Body, names, wire
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")

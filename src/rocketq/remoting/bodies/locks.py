@@ -1,7 +1,8 @@
 """Locking queues for ordered consumption (3.4)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.body import Body, wire
 

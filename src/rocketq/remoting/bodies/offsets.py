@@ -1,7 +1,8 @@
 """Offsets of consumers and of delayed messages (3.6)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.assignment import SetMessageRequestMode
 from rocketq.remoting.bodies.body import Body
 from rocketq.remoting.bodies.registration import DataVersion

@@ -2,10 +2,11 @@
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import BadBody, Body, names
 from rocketq.remoting.codes import Version
 
@@ -182,7 +183,7 @@ class RegisterBrokerBody(Body):
             return cls._unpack(_decompress(data), with_mappings=version >= Version.V5_0_0)
         if version < Version.V3_0_11:
             return cls(topic_config_serialize_wrapper=TopicConfigWrapper.decode(data))
-        return super(RegisterBrokerBody, cls).decode(data)
+        return super(RegisterBrokerBody, cls).decode(data)  # noqa: UP008, slots
 
     @classmethod
     def _unpack(cls, data: bytes, *, with_mappings: bool) -> "RegisterBrokerBody":

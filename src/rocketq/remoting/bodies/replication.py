@@ -1,7 +1,8 @@
 """Masters, slaves and the controller (3.11)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import Body
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.bodies.stats import TimerMetric

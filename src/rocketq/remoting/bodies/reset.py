@@ -1,10 +1,11 @@
 """Sending consumers to other offsets (3.9)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rocketq.common import json
+from rocketq.common.light_dataclass import dataclass
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.body import Body
 
@@ -33,7 +34,7 @@ class ResetOffsetBody(Body):
         """From a map, or from either form of a list."""
         table = plain.get("offsetTable")
         if not isinstance(table, list):
-            return super(ResetOffsetBody, cls).from_json(plain)
+            return super(ResetOffsetBody, cls).from_json(plain)  # noqa: UP008, slots
         offsets = {}
         for row in table:
             queue, offset = row if isinstance(row, list) else (row, row.get("offset", 0))

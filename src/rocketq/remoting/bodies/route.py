@@ -1,9 +1,10 @@
 """Where topics and brokers are (protocol sheet, 3.1)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rocketq.common import json
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.bodies.body import Body, wire
 from rocketq.remoting.bodies.registration import TopicQueueMappingInfo
 
@@ -82,4 +83,4 @@ class BrokerMemberGroup(Body):
     @classmethod
     def from_json(cls, plain: Any) -> "BrokerMemberGroup":
         inner = plain.get("brokerMemberGroup", plain)
-        return super(BrokerMemberGroup, cls).from_json(inner)
+        return super(BrokerMemberGroup, cls).from_json(inner)  # noqa: UP008, slots

@@ -1,7 +1,8 @@
 """What a consumer says about itself (3.8)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.body import Body, names, wire
 from rocketq.remoting.bodies.heartbeat import SubscriptionData

@@ -1,9 +1,10 @@
 """Statistics of topics, groups, queues and brokers (3.6)."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.body import Body, wire
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
@@ -66,7 +67,7 @@ class QueueTimeSpan(Body):
 
     def to_json(self) -> dict[str, Any]:
         """Java adds the times as text, in local time."""
-        plain = super(QueueTimeSpan, self).to_json()
+        plain = super(QueueTimeSpan, self).to_json()  # noqa: UP008, slots
         for name in ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp"):
             plain[f"{name}Str"] = time_text(plain[name])
         return dict(sorted(plain.items()))

@@ -1,8 +1,8 @@
 """Administration of access (2.10): plain ACL files, then users and policies."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader
 

@@ -1,8 +1,9 @@
 """Administration of a broker: messages, consumers, statistics, store (2.7)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader, wire
 

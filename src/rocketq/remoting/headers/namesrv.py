@@ -1,8 +1,9 @@
 """Requests to a NameServer (protocol sheet, 2.1)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader, wire
 

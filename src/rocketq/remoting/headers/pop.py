@@ -1,8 +1,9 @@
 """Consuming by pop (2.4). The codes do not fit binary headers; JSON only."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader, wire
 

@@ -1,8 +1,8 @@
 """Between a master and its slaves (2.8), and the controller (2.11)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader
 

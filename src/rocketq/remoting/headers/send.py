@@ -3,9 +3,10 @@
 Java sends one-letter names (310, 320, 325), Go long ones (10, 324); the meaning is the same.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from rocketq.common.light_dataclass import dataclass
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader, wire
 
