@@ -34,11 +34,15 @@ if TYPE_CHECKING:
     from rocketq.client.blocking import TransactionProducer as TransactionProducer
     from rocketq.client.blocking_consumers import LitePullConsumer as LitePullConsumer
     from rocketq.client.blocking_consumers import PullConsumer as PullConsumer
+    from rocketq.client.blocking_consumers import PullSchedule as PullSchedule
     from rocketq.client.blocking_consumers import PushConsumer as PushConsumer
     from rocketq.client.listener import ConsumeLater as ConsumeLater
     from rocketq.client.listener import ConsumeStatus as ConsumeStatus
     from rocketq.client.listener import Delivery as Delivery
     from rocketq.client.log_handler import RocketqHandler as RocketqHandler
+    from rocketq.client.pull_result import PullResult as PullResult
+    from rocketq.client.pull_result import PullStatus as PullStatus
+    from rocketq.client.pull_schedule import PullTurn as PullTurn
     from rocketq.client.request_reply import reply_to as reply_to
     from rocketq.client.selectors import by_hash as by_hash
     from rocketq.client.selectors import by_random as by_random

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from rocketq.client.loop_thread import run as run
     from rocketq.client.producer import Producer as Producer
     from rocketq.client.pull_consumer import PullConsumer as PullConsumer
+    from rocketq.client.pull_result import PullResult as PullResult
+    from rocketq.client.pull_result import PullStatus as PullStatus
+    from rocketq.client.pull_schedule import PullSchedule as PullSchedule
+    from rocketq.client.pull_schedule import PullTurn as PullTurn
     from rocketq.client.push_consumer import PushConsumer as PushConsumer
     from rocketq.client.request_reply import reply_to as reply_to
     from rocketq.client.selectors import by_hash as by_hash

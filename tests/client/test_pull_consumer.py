@@ -1,9 +1,11 @@
 """The pull consumer and the pull schedule."""
 
 import asyncio
+import time
 
 import pytest
 
+from rocketq.client import blocking_consumers
 from rocketq.client.errors import InvalidSettings, MissingListener, NoRoute
 from rocketq.client.producer import Producer
 from rocketq.client.pull_consumer import PullConsumer
@@ -145,3 +147,32 @@ async def test_a_schedule_without_a_callback_does_not_start(broker: Broker) -> N
     schedule = PullSchedule(PullConsumer(broker.new_group(), namesrv=broker.namesrv))
     with pytest.raises(MissingListener):
         await schedule.start()
+
+
+async def test_a_schedule_works_without_an_event_loop_too(
+    broker: Broker, producer: Producer
+) -> None:
+    topic, received = await broker.new_topic(queues=2), Received()
+    sent = bodies(10)
+    await send_all(producer, topic, sent)
+    group, namesrv = broker.new_group(), broker.namesrv
+
+    def run() -> None:
+        schedule = blocking_consumers.PullSchedule(
+            blocking_consumers.PullConsumer(group, namesrv=namesrv), delay_ms=5
+        )
+
+        @schedule.callback(topic)
+        def pull(queue: MessageQueue, turn: PullTurn) -> None:
+            offset = turn.consumer.consume_offset(queue) or 0
+            result = turn.consumer.pull(queue, offset)
+            received.all(result.messages)
+            turn.consumer.update_consume_offset(queue, result.next_offset)
+
+        with schedule:
+            deadline = time.monotonic() + 20
+            while len(received) < 10 and time.monotonic() < deadline:
+                time.sleep(0.005)
+
+    await asyncio.to_thread(run)
+    assert sorted(received.bodies) == sorted(sent)

@@ -9,11 +9,12 @@ loop that all blocking clients share.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 from rocketq.client import lite_pull_consumer as aio_lite_pull
 from rocketq.client import pull_consumer as aio_pull
+from rocketq.client import pull_schedule as aio_schedule
 from rocketq.client import push_consumer as aio_push
 from rocketq.client.face import Face, arguments_of, blocking, on_loop
 from rocketq.client.listener import ListenerFunction
@@ -21,6 +22,7 @@ from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
 
 F = TypeVar("F", bound=ListenerFunction)
+C = TypeVar("C", bound=aio_schedule.PullCallback)
 
 
 class PushConsumer(Face[aio_push.PushConsumer]):
@@ -144,6 +146,26 @@ class PullConsumer(Face[aio_pull.PullConsumer]):
     def client_id(self) -> str:
         """This member's name in its group."""
         return self._on_loop(lambda: self._twin.client_id)
+
+
+class PullSchedule(Face[aio_schedule.PullSchedule]):
+    """Calls a function of yours for each queue, again and again."""
+
+    def __init__(
+        self, consumer: PullConsumer, *, concurrency: int = 20, delay_ms: int = 200
+    ) -> None:
+        """Make a schedule around a pull consumer that is not started."""
+        super().__init__(
+            aio_schedule.PullSchedule(
+                consumer._twin, concurrency=concurrency, delay_ms=delay_ms, handed_out=consumer
+            )
+        )
+
+    def callback(self, topic: str) -> Callable[[C], C]:
+        """Decorate the function that pulls a topic's queues."""
+        return self._twin.callback(topic)
+
+    register = on_loop(aio_schedule.PullSchedule.register)
 
 
 async def _next_of(messages: AsyncIterator[MessageExt]) -> MessageExt | None:
