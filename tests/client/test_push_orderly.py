@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from pathlib import Path
 
 from rocketq.client.listener import ConsumeLater, ConsumeStatus, Delivery
 from rocketq.client.producer import Producer
@@ -74,6 +75,35 @@ async def test_a_plain_function_keeps_the_order_too(broker: Broker, producer: Pr
     assert all(
         numbers == list(range(20)) for numbers in numbers_by_customer(received.messages).values()
     )
+
+
+async def test_broadcasting_keeps_the_order_without_locks(
+    broker: Broker, producer: Producer, tmp_path: Path
+) -> None:
+    topic, group = await broker.new_topic(queues=2), broker.new_group()
+    one, two = Received(), Received()
+    await send_by_customer(producer, topic, customers=3, first=0, end=10)
+
+    def member(name: str, received: Received) -> PushConsumer:
+        return PushConsumer(
+            group,
+            namesrv=broker.namesrv,
+            topics=topic,
+            listener=received,
+            consume_from="first",
+            orderly=True,
+            message_model="broadcasting",
+            offset_folder=tmp_path,
+            instance_name=name,
+        )
+
+    async with member("one", one), member("two", two):
+        await one.wait_for_count(30)
+        await two.wait_for_count(30)
+
+    for received in (one, two):
+        for numbers in numbers_by_customer(received.messages).values():
+            assert numbers == list(range(10))
 
 
 async def test_a_failure_holds_up_what_comes_behind_it(broker: Broker, producer: Producer) -> None:

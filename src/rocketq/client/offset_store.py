@@ -93,6 +93,7 @@ class RemoteOffsetStore(OffsetTable):
         super().__init__()
         self._instance = instance
         self._group = group
+        self._refused: set[MessageQueue] = set()
 
     async def load(self) -> None:
         """Nothing: offsets are read queue by queue when they are assigned."""
@@ -111,14 +112,14 @@ class RemoteOffsetStore(OffsetTable):
         )
         for queue, result in zip(known, results, strict=True):
             if isinstance(result, RocketqError):
-                logger.warning(
-                    "the offset %d of %s was not taken by its broker: %s",
-                    self._offsets.get(queue, -1),
-                    queue,
-                    result,
-                )
+                # Said once: it is tried again every few seconds.
+                level = logging.DEBUG if queue in self._refused else logging.WARNING
+                self._refused.add(queue)
+                logger.log(level, "the offset of %s was not taken by its broker: %s", queue, result)
             elif isinstance(result, BaseException):
                 raise result
+            else:
+                self._refused.discard(queue)
 
     async def _send(self, queue: MessageQueue, offset: int, acknowledged: bool) -> None:
         address = await self._address(queue)

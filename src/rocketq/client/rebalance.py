@@ -77,7 +77,7 @@ class Rebalance:
         self._timing = timing
         self._wanted = asyncio.Event()
         self._last_round = float("-inf")
-        self._without_route: set[str] = set()
+        self._said: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self.paused = False
@@ -137,13 +137,9 @@ class Rebalance:
             queues = await self._instance.routes.subscribe_queues(topic)
         except RocketqError as error:
             # The instance goes on asking, and tells when the topic appears.
-            unreported = topic not in self._without_route
-            self._without_route.add(topic)
-            notable = unreported and not _is_expected(error, topic)
-            level = logging.WARNING if notable else logging.DEBUG
-            logger.log(level, "%s waits for topic %s: %s", self._group, topic, error)
+            if not _is_expected(error, topic):
+                self._say_once(topic, f"{self._group} waits for topic {topic}: {error}")
             return True
-        self._without_route.discard(topic)
         if self._is_broadcasting:
             return await self._holder.hold(topic, queues, queues)
         members = await self._members(topic)
@@ -171,16 +167,29 @@ class Rebalance:
                 await self._instance.heartbeat()
                 members = await self._instance.api.consumer_list(address, self._group)
         except RocketqError as error:
-            logger.info(
-                "the members of %s are not known, the queues of %s stay as they are: %s",
-                self._group,
+            self._say_once(
                 topic,
-                error,
+                f"the members of {self._group} are not known, "
+                f"the queues of {topic} stay as they are: {error}",
             )
             self._instance.heartbeat_soon()
             return None
+        if self._instance.client_id in members:
+            self._said.discard(topic)
+        else:
+            self._say_once(
+                topic,
+                f"{address} does not count this client as a member of {self._group}: "
+                "is the group created there (autoCreateSubscriptionGroup=false)?",
+            )
         # A client that has reconnected is listed twice until the broker misses the old connection.
         return sorted(set(members))
+
+    def _say_once(self, topic: str, trouble: str) -> None:
+        """Warn of what keeps a topic from being shared, but not in every round."""
+        level = logging.DEBUG if topic in self._said else logging.WARNING
+        self._said.add(topic)
+        logger.log(level, "%s", trouble)
 
 
 def _is_expected(error: RocketqError, topic: str) -> bool:
