@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import pytest_asyncio
@@ -409,6 +410,36 @@ async def test_closing_fails_what_is_pending(client: RemotingClient) -> None:
             await future
         with pytest.raises(ConnectFailed):
             await client.call(address, Command.request(1))
+
+
+@contextmanager
+def deaf_listener() -> Iterator[str]:
+    """An address that never answers and never refuses: its queue of connections is full."""
+    with ExitStack() as sockets:
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1))
+        host, port = listener.getsockname()
+        for _ in range(8):
+            knocking = sockets.enter_context(socket.socket())
+            knocking.setblocking(False)
+            knocking.connect_ex((host, port))
+        yield f"{host}:{port}"
+
+
+async def test_closing_ends_attempts_to_connect(client: RemotingClient) -> None:
+    with deaf_listener() as address:
+        call = asyncio.ensure_future(client.call(address, Command.request(1), timeout_s=60))
+        await asyncio.sleep(0.01)
+        await client.close()
+        with pytest.raises(ConnectFailed):
+            await call
+
+
+async def test_a_call_may_time_out_while_connecting(client: RemotingClient) -> None:
+    with deaf_listener() as address:
+        with pytest.raises(RequestTimeout):
+            await client.call(address, Command.request(1), timeout_s=0.01)
+        with pytest.raises(RequestTimeout):
+            await client.call_oneway(address, Command.request(1), timeout_s=0.01)
 
 
 async def test_a_connection_can_be_given_up(client: RemotingClient) -> None:

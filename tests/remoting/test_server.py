@@ -283,11 +283,14 @@ async def test_stopping_answers_what_was_accepted() -> None:
 
 
 async def test_stopping_cuts_off_whoever_takes_too_long() -> None:
-    started = asyncio.Event()
+    started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def endless(request: Command, connection: Connection) -> Command:
         started.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
         return request.reply()
 
     async with serving({1: endless}) as (server, connect):
@@ -296,6 +299,7 @@ async def test_stopping_cuts_off_whoever_takes_too_long() -> None:
         await started.wait()
         await server.stop(grace_s=0.01)
         assert await peer.is_hung_up_on()
+        await asyncio.wait_for(cancelled.wait(), 10)
         assert server.connection_count == 0
 
 

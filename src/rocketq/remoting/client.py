@@ -165,8 +165,18 @@ class RemotingClient:
                 raise ConnectFailed(str(backoff.error))
             task = asyncio.ensure_future(self._connect(address))
             self._connecting[address] = task
-            task.add_done_callback(lambda _: self._connecting.pop(address, None))
-        return await asyncio.shield(task)
+            task.add_done_callback(lambda done: self._connected(address, done))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():  # by `close`, and not whoever waits here
+                raise ConnectFailed("the client is closed") from None
+            raise
+
+    def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
+        self._connecting.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # those who waited for it may have gone; then nobody looks at it
 
     def disconnect(self, address: str) -> None:
         """Close the connection to an address, if there is one."""
@@ -179,8 +189,11 @@ class RemotingClient:
         self._closed = True
         if self._idle_scan is not None:
             self._idle_scan.stop()
-        for task in self._connecting.values():
+        connecting = list(self._connecting.values())
+        for task in connecting:
             task.cancel()
+        if connecting:
+            await asyncio.wait(connecting)
         connections = [*self._connections.values(), *self._retired]
         for connection in connections:
             connection.close()

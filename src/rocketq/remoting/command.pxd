@@ -4,14 +4,14 @@ cimport cython
 
 
 cdef enum:
-    ENTRY_LIMIT = 24
+    ENTRY_LIMIT = 20
 
 cdef struct Entry:
     int name_at
     int value_at
     int value_size
     unsigned char name_size
-    bint is_escaped
+    unsigned char is_escaped
 
 
 cdef class Command:

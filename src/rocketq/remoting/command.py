@@ -55,6 +55,8 @@ def next_opaque():
     return _last_opaque
 
 
+@cython.freelist(64)
+@cython.cclass
 class Command:
     """A request or a response."""
 
@@ -236,7 +238,8 @@ class Command:
             return PyUnicode_DecodeUTF8(
                 cython.cast("const char *", address_of(self._frame)) + at, size, b"replace"
             )
-        return bytes(self._frame[at : at + size]).decode("utf-8", "replace")
+        else:
+            return bytes(self._frame[at : at + size]).decode("utf-8", "replace")
 
     # -- to the wire ----------------------------------------------------------------------
 

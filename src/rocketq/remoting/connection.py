@@ -290,6 +290,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def cut_off(self) -> None:
+        """Close without waiting for anything, and stop the handlers that are at work for it."""
+        self.abort()
+        self._dispatcher.cancel()
+
     async def closed(self) -> None:
         """Wait until the connection is gone."""
         await asyncio.shield(self._closed)

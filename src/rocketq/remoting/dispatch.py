@@ -55,6 +55,11 @@ class Dispatcher:
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
+    def cancel(self) -> None:
+        """Stop the handlers at work; their requests stay unanswered."""
+        for task in self._tasks:
+            task.cancel()
+
     def dispatch(self, commands: list[Command], at: int) -> int:
         """Handle the request at a place of a list, or the run that begins there; where it ends."""
         request = commands[at]

@@ -9,6 +9,11 @@ the last word. What it accepts it reads exactly as they do.
 Only used where this package is compiled: uncompiled, the general decoders are faster.
 """
 
+import cython
+
+if cython.compiled:
+    from cython.cimports.rocketq.remoting.command import ENTRY_LIMIT
+
 
 def scan_json(command, text, at, end):
     """Scan the JSON header at `text[at:end]`; False if it takes the general decoder."""
@@ -97,7 +102,7 @@ def scan_ext_fields(command, text, at, end):
         command._entry_count = 0
         return at + 1
     while True:
-        if at >= end or text[at] != 0x22 or count == 24:
+        if at >= end or text[at] != 0x22 or count == ENTRY_LIMIT:
             return -1
         name_at = at + 1
         name_end = name_end_of(text, name_at, end)
@@ -264,7 +269,7 @@ def scan_binary(command, header, at, end):
     ext_end = at + ext_size
     count = 0
     while at < ext_end:
-        if count == 24 or ext_end - at < 6:
+        if count == ENTRY_LIMIT or ext_end - at < 6:
             return False
         name_size = int16_at(header, at)
         if name_size < 0 or name_size > 255 or name_size > ext_end - at - 6:

@@ -43,7 +43,8 @@ class IdleScan:
     def _scan(self) -> None:
         for connection in list(self._connections):
             connection.idle_rounds += 1
-            if connection.idle_rounds > _ROUNDS and not connection.running_handlers:
+            is_waiting = connection.running_handlers or connection.pending_calls
+            if connection.idle_rounds > _ROUNDS and not is_waiting:
                 logger.info(
                     "closing the connection to %s, idle for %g s",
                     connection.peer_address,

@@ -117,7 +117,7 @@ class RemotingServer:
             for task in late:
                 task.cancel()
             for connection in list(self._connections):
-                connection.abort()
+                connection.cut_off()
             await asyncio.gather(*finishing, return_exceptions=True)
             await asyncio.gather(*(each.closed() for each in list(self._connections)))
         await self._listener.wait_closed()
