@@ -78,6 +78,17 @@ def test_send_soon_waits_when_too_many_are_unanswered(broker: LocalBroker, topic
         assert all(future.result(PATIENCE_S).is_ok for future in futures)
 
 
+@pytest.mark.parametrize("how", ["flush", "close"])
+def test_nothing_that_was_accepted_is_forgotten(how: str, broker: LocalBroker, topic: str) -> None:
+    with Producer("p", namesrv=broker.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+        futures = [producer.send_soon(Message(topic, b"x")) for _ in range(3000)]
+        if how == "flush":
+            producer.flush()
+            assert all(future.done() for future in futures)
+    assert all(future.result(0).is_ok for future in futures)
+
+
 def test_errors_come_to_the_caller(broker: LocalBroker) -> None:
     with Producer("p", namesrv=broker.namesrv, template_topic="none") as producer:
         with pytest.raises(NoRoute):

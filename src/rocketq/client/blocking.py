@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from rocketq.client import producer as aio
 from rocketq.client import transaction as aio_transaction
+from rocketq.client.errors import ClientClosed
 from rocketq.client.face import Face, arguments_of, blocking
 from rocketq.client.selectors import QueueSelector
 from rocketq.client.send_result import SendResult
@@ -59,13 +60,38 @@ class Producer(Face[aio.Producer]):
         """The id by which brokers know this client."""
         return self._twin.client_id
 
-    send = blocking(aio.Producer.send)
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        key: Any = None,
+        timeout_s: float | None = None,
+    ) -> SendResult:
+        """Send a message and wait for the broker's receipt: see `rocketq.aio.Producer.send`."""
+        # Not by `blocking`: without a task on the loop it costs half.
+        future = self.send_soon(
+            message, queue=queue, selector=selector, key=key, timeout_s=timeout_s
+        )
+        return future.result()
+
     send_oneway = blocking(aio.Producer.send_oneway)
     send_batch = blocking(aio.Producer.send_batch)
     request = blocking(aio.Producer.request)
     recall = blocking(aio.Producer.recall)
     publish_queues = blocking(aio.Producer.publish_queues)
-    flush = blocking(aio.Producer.flush)
+
+    def flush(self) -> None:
+        """Wait until every message accepted so far is sent or has failed."""
+        self._on_loop(self._hand_over_all)
+        self._thread.run(self._twin.flush(), what=self._name)
+
+    def close(self) -> None:
+        """Wait for what was accepted, then disconnect. May be called twice, and at any time."""
+        if self._outbox and self._thread.is_usable:
+            self._on_loop(self._hand_over_all)
+        super().close()
 
     def send_soon(
         self,
@@ -102,18 +128,25 @@ class Producer(Face[aio.Producer]):
         self._loop_woken = True
         self._thread.loop.call_soon(self._empty_outbox)
 
+    def _hand_over_all(self) -> None:
+        while self._outbox:
+            self._send_one(*self._outbox.popleft())
+
     def _send_one(
         self, message: Message, options: dict[str, Any], future: Future[SendResult]
     ) -> None:
         def answered(done: Any) -> None:
             self._places.release()
             if done.cancelled():
-                future.cancel()
+                future.set_exception(ClientClosed(self._name))
             elif (error := done.exception()) is not None:
                 future.set_exception(error)
             else:
                 future.set_result(done.result())
 
+        if not future.set_running_or_notify_cancel():
+            self._places.release()
+            return
         try:
             self._twin.send_soon(message, **options).add_done_callback(answered)
         except Exception as error:
