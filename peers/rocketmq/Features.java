@@ -27,6 +27,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -125,6 +126,7 @@ public class Features {
         all.put("lite-pull-assign", Features::litePullAssign);
         all.put("request-reply", Features::requestReply);
         all.put("offsets-by-time", Features::offsetsByTime);
+        all.put("offset-reset", Features::offsetReset);
         all.put("query-by-id", Features::queryById);
         all.put("query-by-unique-key", Features::queryByUniqueKey);
         all.put("query-by-key", Features::queryByKey);
@@ -593,6 +595,28 @@ public class Features {
         equal(consumer.searchOffset(queue, 0), 0L);
         equal(consumer.minOffset(queue), 0L);
         check(consumer.earliestMsgStoreTime(queue) <= now, "earliest time");
+    }
+
+    static void offsetReset() throws Exception {
+        String topic = topic();
+        String group = group();
+        fill(topic, 20);
+        Set<String> seen = ConcurrentHashMap.newKeySet();
+        AtomicInteger count = new AtomicInteger();
+        DefaultMQPushConsumer consumer = counting(group, topic, seen, count);
+        consumer.start();
+        until(() -> count.get() == 20, "first delivery");
+        consumer.getDefaultMQPushConsumerImpl().getOffsetStore().persistAll(
+            new HashSet<>(consumer.fetchSubscribeMessageQueues(topic)));
+        MQClientInstance instance = consumer.getDefaultMQPushConsumerImpl().getmQClientFactory();
+        String broker = instance.findBrokerAddressInPublish(
+            consumer.fetchSubscribeMessageQueues(topic).iterator().next().getBrokerName());
+        Map<MessageQueue, Long> offsets = instance.getMQClientAPIImpl()
+            .invokeBrokerToResetOffset(broker, topic, group, 0, true, 10_000);
+        equal(new HashSet<>(offsets.values()), Collections.singleton(0L));
+        // The client stops, forgets and starts again; it takes some ten seconds over that.
+        until(() -> count.get() >= 40, "second delivery", 2 * WAIT_MS);
+        equal(seen, numbered("m", 20));
     }
 
     static void queryById() throws Exception {

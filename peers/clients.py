@@ -1,0 +1,112 @@
+"""Columns 1 to 4: every feature through a client of one side, against a broker of the other.
+
+Java's client runs rocketmq/Features.java, ours peers.sdk; both print the same lines.
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from peers import java
+from peers.outcomes import Column, Outcome, Outcomes, run_program
+from peers.servers import Cluster
+
+FEATURES = [
+    *("send-sync", "send-async", "send-oneway", "send-to-queue", "send-batch", "ordered", "delay"),
+    *("transaction-commit", "transaction-rollback", "transaction-check"),
+    *("push-concurrent", "push-orderly", "two-instances", "broadcasting", "retry", "dead-letter"),
+    *("tag-filter", "sql-filter", "pull", "lite-pull-subscribe", "lite-pull-assign"),
+    *("request-reply", "offsets-by-time", "offset-reset"),
+    *("query-by-id", "query-by-unique-key", "query-by-key"),
+    *("trace", "namespace", "large-body", "compressed-body"),
+]
+BINARY_HEADERS = "binary-headers"
+# What goes through each kind of request once more, with RocketMQ's binary header in place of JSON.
+WITH_BINARY_HEADERS = [
+    *("send-sync", "send-oneway", "send-batch", "delay", "transaction-commit", "push-orderly"),
+    *("dead-letter", "sql-filter", "pull", "lite-pull-assign", "request-reply", "query-by-key"),
+]
+WITHIN_S = 900.0
+
+
+def java_client(release: str, folder: Path, rows: Sequence[str]) -> Outcomes:
+    """The official client of a release against rocketq."""
+    with Cluster(folder) as cluster:
+        namesrv = cluster.rocketq_namesrv()
+        cluster.rocketq_broker("a", namesrv)
+        found: dict[str, Outcome] = {}
+        if wanted := [name for name in FEATURES if not rows or name in rows]:
+            found |= java_features(release, folder, namesrv.address, wanted)
+        if not rows or BINARY_HEADERS in rows:
+            binary = ["-Drocketmq.serialize.type=ROCKETMQ", *java.SMALL_JVM]
+            parts = java_features(release, folder, namesrv.address, WITH_BINARY_HEADERS, jvm=binary)
+            failed = [f"{name}: {part.detail}" for name, part in parts.items() if not part.ok]
+            failed += [f"{name}: no answer" for name in WITH_BINARY_HEADERS if name not in parts]
+            found[BINARY_HEADERS] = Outcome(not failed, "; ".join(failed))
+        return found
+
+
+def java_features(
+    release: str,
+    folder: Path,
+    namesrv: str,
+    names: Sequence[str],
+    jvm: Sequence[str] = java.SMALL_JVM,
+) -> dict[str, Outcome]:
+    classes = java.compiled("Features.java", release)
+    command = java.command(release, "Features", folder, classes, jvm=jvm)
+    return run_program([*command, namesrv, *names], folder, WITHIN_S)
+
+
+def our_client(release: str | None, folder: Path, rows: Sequence[str]) -> Outcomes:
+    """The SDK against a Java broker of a release, or against rocketq itself."""
+    with Cluster(folder) as cluster:
+        if release is None:
+            namesrv = cluster.rocketq_namesrv()
+            cluster.rocketq_broker("a", namesrv)
+        else:
+            namesrv = cluster.java_namesrv(release)
+            cluster.java_broker("a", namesrv, release)
+        wanted = [name for name in FEATURES if not rows or name in rows]
+        command = [sys.executable, "-m", "peers.sdk", namesrv.address, *wanted]
+        return run_program_of_ours(command, folder) if wanted else {}
+
+
+def run_program_of_ours(command: Sequence[str], folder: Path) -> dict[str, Outcome]:
+    root = Path(__file__).resolve().parent.parent
+    return run_program(["env", "-C", str(root), *command], folder, WITHIN_S)
+
+
+def java_version() -> str:
+    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    return (answer.stderr or answer.stdout).splitlines()[0].replace('"', "")
+
+
+COLUMNS = [
+    Column(
+        "java-5-client",
+        "Java 5.5.0 client → rocketq",
+        lambda folder, rows: java_client(java.V5, folder, rows),
+    ),
+    Column(
+        "java-4-client",
+        "Java 4.9.8 client → rocketq",
+        lambda folder, rows: java_client(java.CLIENT_4, folder, rows),
+    ),
+    Column(
+        "sdk-to-java-5",
+        "rocketq SDK → RocketMQ 5.5.0",
+        lambda folder, rows: our_client(java.V5, folder, rows),
+    ),
+    Column(
+        "sdk-to-java-4",
+        "rocketq SDK → RocketMQ 4.9.7",
+        lambda folder, rows: our_client(java.V4, folder, rows),
+    ),
+    Column(
+        "sdk-to-rocketq",
+        "rocketq SDK → rocketq",
+        lambda folder, rows: our_client(None, folder, rows),
+    ),
+]

@@ -1,0 +1,5 @@
+"""All columns of the matrix, from left to right."""
+
+from peers import clients, hand_over, mixed, tools
+
+COLUMNS = [*clients.COLUMNS, *tools.COLUMNS, *hand_over.COLUMNS, *mixed.COLUMNS]

@@ -1,0 +1,225 @@
+"""Columns 6 and 7: one store, by turns under a Java broker and under rocketq.
+
+The two take turns three times with clean stops, and again with `kill -9`. Before each end
+messages of every kind are left behind that the next broker has to see through:
+
+    plain, batch    sent while no consumer is there
+    delayed         not due yet
+    transaction     undecided; the next broker has to ask the producer
+    retry           failed once, on its way back
+
+The consumer group goes on at its offsets. Over clean stops every message has to arrive exactly
+once; after a kill at least once, for offsets are stored every few seconds only.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from peers.outcomes import Column, Outcome, Outcomes
+from peers.sdk.trial import Trial, until
+from peers.servers import Cluster, Server
+from rocketq.admin import messages as admin_messages
+from rocketq.admin.session import connected
+from rocketq.aio import (
+    ConsumeLater,
+    Message,
+    MessageExt,
+    RocketqError,
+    TransactionProducer,
+    TransactionState,
+    run,
+)
+
+TURNS = 3
+TOPIC = "HandedOver"
+GROUP = "HandOverGroup"
+KINDS = ("plain", "batch", "delayed", "transaction", "retry")
+DELAY_LEVEL = 3  # 10 s: longer than a broker takes to stop
+WITHIN_S = 90.0
+JAVA, ROCKETQ = "Java", "rocketq"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was sent, and what came."""
+
+    turn: int = 0
+    sent: dict[str, str] = field(default_factory=dict)
+    """Body -> unique id of the message."""
+    stored: dict[str, str] = field(default_factory=dict)
+    """Body -> where it is stored, of plain messages."""
+    received: Counter[str] = field(default_factory=Counter)
+    failed_once: set[str] = field(default_factory=set)
+
+    async def consume(self, message: MessageExt) -> None:
+        """The group's listener: retry messages fail the first time."""
+        body = message.body.decode()
+        if body.startswith("retry") and message.reconsume_times == 0:
+            self.failed_once.add(body)
+            raise ConsumeLater("once more", delay_level=DELAY_LEVEL)
+        self.received[body] += 1
+
+    async def look_up(self, message: MessageExt) -> TransactionState:
+        """The producer's answer about a transaction: decided once its broker is gone."""
+        turn = int(message.body.decode().split("-")[1])
+        return TransactionState.COMMIT if turn < self.turn else TransactionState.UNKNOWN
+
+    def of_kind(self, kind: str) -> set[str]:
+        return {body for body in self.sent if body.startswith(f"{kind}-")}
+
+    def missing(self, kind: str) -> set[str]:
+        return self.of_kind(kind) - self.received.keys()
+
+    def doubled(self) -> dict[str, int]:
+        return {body: count for body, count in self.received.items() if count > 1}
+
+
+async def leave_behind(trial: Trial, ledger: Ledger, producer: TransactionProducer) -> None:
+    """Messages of every kind but retry, nobody there to consume them."""
+    turn = ledger.turn
+    for number in range(20):
+        body = f"plain-{turn}-{number}"
+        result = await producer.send(Message(TOPIC, body.encode(), keys=[body], tags=f"t{turn}"))
+        ledger.sent[body], ledger.stored[body] = result.msg_id, result.offset_msg_id
+    names = [f"batch-{turn}-{number}" for number in range(10)]
+    results = await producer.send_batch([Message(TOPIC, name.encode()) for name in names])
+    ledger.sent |= {name: each.msg_id for name, each in zip(names, results, strict=True)}
+    for number in range(2):
+        body = f"transaction-{turn}-{number}"
+        sent = await producer.send_in_transaction(Message(TOPIC, body.encode()))
+        ledger.sent[body] = sent.msg_id
+    for number in range(3):
+        body = f"delayed-{turn}-{number}"
+        message = Message(TOPIC, body.encode(), delay_level=DELAY_LEVEL)
+        ledger.sent[body] = (await producer.send(message)).msg_id
+
+
+async def undecided(message: Message, argument: object) -> TransactionState:
+    return TransactionState.UNKNOWN
+
+
+async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, Outcome]:
+    """Everything the last broker left behind, found under this one; then new things are left."""
+    found: dict[str, Outcome] = {}
+    async with Trial(namesrv) as trial:
+        producer = await trial.opened(
+            TransactionProducer(
+                "HandOverProducer",
+                execute=undecided,
+                check=ledger.look_up,
+                namesrv=namesrv,
+                send_timeout_s=30,
+            )
+        )
+        # A producer is introduced to a broker by sending; only then can the broker ask it.
+        await producer.send(Message(f"{TOPIC}Greeting", b"hello"))
+        if ledger.turn:
+            found["index and ids"] = await look_at_earlier(namesrv, ledger)
+        consumer = trial.consumer(GROUP, ledger.consume, topics=TOPIC)
+        async with consumer:
+            for kind in KINDS:
+                wanted = f"{kind} messages of turn {ledger.turn - 1}"
+                try:
+                    await until(lambda kind=kind: not ledger.missing(kind), wanted, WITHIN_S)
+                    found[kind] = Outcome(True)
+                except AssertionError:
+                    found[kind] = Outcome(False, f"missing: {sorted(ledger.missing(kind))}")
+            doubled = {} if may_double else ledger.doubled()
+            found["offsets, nothing twice"] = Outcome(not doubled, f"{doubled or ''}")
+            for number in range(2):
+                body = f"retry-{ledger.turn}-{number}"
+                result = await producer.send(Message(TOPIC, body.encode()))
+                ledger.sent[body] = result.msg_id
+            failing = {f"retry-{ledger.turn}-{number}" for number in range(2)}
+            await until(lambda: failing <= ledger.failed_once, "first attempts", WITHIN_S)
+        await leave_behind(trial, ledger, producer)
+    return found
+
+
+async def look_at_earlier(namesrv: str, ledger: Ledger) -> Outcome:
+    """The oldest and the newest plain message, by key, by unique id and by place."""
+    bodies = list(ledger.stored)
+    wrong = []
+    async with connected(namesrv) as api:
+        for body in (bodies[0], bodies[-1]):
+            try:
+                ways = [
+                    await admin_messages.by_key(api, TOPIC, body),
+                    await admin_messages.by_unique_key(api, TOPIC, ledger.sent[body]),
+                    [await admin_messages.by_id(api, TOPIC, ledger.stored[body])],
+                ]
+            except RocketqError as failure:
+                wrong.append(f"{body}: {failure}")
+                continue
+            for way, found in zip(("key", "unique id", "place"), ways, strict=True):
+                if [each.body.decode() for each in found if each] != [body]:
+                    wrong.append(f"{body} by {way}: {found}")
+    return Outcome(not wrong, "; ".join(wrong))
+
+
+def take_turns(folder: Path, *, by_kill: bool) -> dict[str, dict[str, Outcome]]:
+    """Direction -> what worked; a row that failed in one turn has failed."""
+    results: dict[str, dict[str, Outcome]] = {JAVA: {}, ROCKETQ: {}}
+    ledger = Ledger()
+    with Cluster(folder) as cluster:
+        namesrv = cluster.rocketq_namesrv()
+        for turn in range(2 * TURNS + 1):
+            ledger.turn = turn
+            side = JAVA if turn % 2 == 0 else ROCKETQ
+            broker = start(cluster, side, namesrv)
+            try:
+                found = run(one_turn(namesrv.address, ledger, by_kill))
+            except AssertionError as failure:
+                found = {"plain": Outcome(False, str(failure))}
+            if turn:
+                merge(results[ROCKETQ if side == JAVA else JAVA], found, by_kill, turn)
+            if by_kill:
+                broker.crash()
+            else:
+                broker.stop()
+    return results
+
+
+def start(cluster: Cluster, side: str, namesrv: Server) -> Server:
+    if side == JAVA:
+        return cluster.java_broker("a", namesrv)
+    return cluster.rocketq_broker("a", namesrv)
+
+
+def merge(into: dict[str, Outcome], found: Outcomes, by_kill: bool, turn: int) -> None:
+    how = "kill -9" if by_kill else "clean stop"
+    for name, outcome in found.items():
+        row = f"store, {how}: {name}"
+        if into.get(row, Outcome(True)).ok:
+            into[row] = Outcome(outcome.ok, outcome.detail and f"turn {turn}: {outcome.detail}")
+
+
+_results: dict[str, dict[str, Outcome]] = {}
+
+
+def handed_over(origin: str, folder: Path, rows: Sequence[str]) -> Outcomes:
+    """Both columns come out of the same turns, which are taken once."""
+    if not _results:
+        for by_kill in (False, True):
+            place = folder / ("killed" if by_kill else "stopped")
+            for direction, found in take_turns(place, by_kill=by_kill).items():
+                _results.setdefault(direction, {}).update(found)
+            shutil.rmtree(place, ignore_errors=True)
+    return _results[origin]
+
+
+COLUMNS = [
+    Column(
+        "store-from-java",
+        "store Java 5.5.0 → rocketq",
+        lambda folder, rows: handed_over(JAVA, folder, rows),
+    ),
+    Column(
+        "store-from-rocketq",
+        "store rocketq → Java 5.5.0",
+        lambda folder, rows: handed_over(ROCKETQ, folder, rows),
+    ),
+]

@@ -1,0 +1,50 @@
+"""Two outputs of one command, compared up to what no two brokers have in common.
+
+Addresses, times, ids and process numbers are masked everywhere, figures that depend on the
+moment only in commands that print them. The order of lines does not count where Java prints a
+hash table, and columns are compared word by word, since their width follows their contents.
+"""
+
+import difflib
+import re
+
+MASKS = [
+    (r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d([,:.]\d+)?", "TIME"),
+    (r"\b[0-9A-F]{32}\b", "ID"),
+    (r"\b\d+\.\d+\.\d+\.\d+@[\w.-]+(#\d+)*|\b\d+@[\w-]+#\d+", "CLIENT"),
+    (r"\b\d+\.\d+\.\d+\.\d+:\d+", "ADDRESS"),
+    (r"\b1[789]\d{11}\b", "MILLIS"),
+    (r"\b\d+#\d{6,}", "PROCESS"),
+    (r"\S*rocketq-peers-\S*|/tmp/\S+", "PATH"),
+    (r"\bV\d_\d+_\d+(_\w+)?", "VERSION"),
+    (r"-?\b\d+\.\d+(E-?\d+)?\b", "REAL"),
+]
+# Commands whose integers are of the moment: rates, durations, sizes, counters.
+WITH_FIGURES = {
+    *("brokerStatus", "clusterList", "clusterRT", "checkMsgSendRT", "sendMsgStatus", "haStatus"),
+    *("statsAll", "exportMetrics", "consumerStatus", "topicStatus", "queryCq"),
+}
+# What one side alone prints, with the reason.
+LEFT_OUT: dict[str, list[str]] = {}
+
+
+def lines_of(command: str, output: str) -> list[str]:
+    for pattern, mask in MASKS:
+        output = re.sub(pattern, mask, output)
+    if command in WITH_FIGURES:
+        output = re.sub(r"-?\b\d+\b", "N", output)
+    lines = [" ".join(line.split()) for line in output.splitlines()]
+    left_out = [re.compile(pattern) for pattern in LEFT_OUT.get(command, [])]
+    kept = [line for line in lines if line and not any(each.search(line) for each in left_out)]
+    # A stack trace says in which line of Java something failed; its first line says what.
+    return sorted(line for line in kept if not line.startswith(("at ", "... ")))
+
+
+def difference(command: str, theirs: str, ours: str) -> str:
+    """Nothing, or the lines that only one of the two prints."""
+    changes = difflib.unified_diff(
+        lines_of(command, theirs), lines_of(command, ours), lineterm="", n=0
+    )
+    found = [line for line in changes if not line.startswith(("---", "+++", "@@"))]
+    shown = " ".join(f"[{line}]" for line in found[:6])
+    return shown + (f" and {len(found) - 6} more" if len(found) > 6 else "")

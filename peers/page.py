@@ -1,0 +1,59 @@
+"""docs/compatibility.md: the table of the last run, and what differs on purpose."""
+
+import time
+from pathlib import Path
+
+from peers import clients, hand_over, mixed, tools
+from peers.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "compatibility.md"
+# Kept by hand, below this line of the page.
+ON_PURPOSE = "## What differs on purpose"
+
+PARTS = [
+    ("Clients", "Each feature through the client, against the broker.", clients.COLUMNS),
+    (
+        "mqadmin",
+        "Every command of 5.5.0 that concerns one master without ACL, run against a Java broker "
+        "and against rocketq with the same data; the outputs are the same up to addresses, "
+        "times, ids and figures of the moment.",
+        tools.COLUMNS,
+    ),
+    (
+        "Stores",
+        "One store, by turns under a Java broker and under rocketq, three times each way.",
+        hand_over.COLUMNS,
+    ),
+    (
+        "Mixed clusters",
+        "A rocketq broker and a Java broker at one NameServer, one topic on both.",
+        mixed.COLUMNS,
+    ),
+]
+
+
+def text(table: Table, kept: str) -> str:
+    out = [
+        "# Compatibility",
+        "",
+        "Made by `make peers`, which runs rocketq and Apache RocketMQ against each other.",
+        f"Last run: {time.strftime('%Y-%m-%d')}, {clients.java_version()}.",
+    ]
+    for title, introduction, columns in PARTS:
+        run = [column for column in columns if column in table.columns]
+        rows = [
+            row for row in table.rows() if any(row in table.outcomes[each.name] for each in run)
+        ]
+        out += ["", f"## {title}", "", introduction, "", *table.markdown(rows, run)]
+    if failures := table.failures():
+        out += ["", "Not green in this run:", "", *(f"- {failure}" for failure in failures)]
+    return "\n".join(out) + "\n\n" + kept
+
+
+def write(table: Table) -> None:
+    """Everything above what is kept by hand is made again."""
+    before = PAGE.read_text() if PAGE.exists() else ""
+    _, found, kept = before.partition(ON_PURPOSE)
+    PAGE.write_text(text(table, found + kept))
+    print(f"written: {PAGE.relative_to(ROOT)}")

@@ -1,0 +1,1 @@
+"""The features of rocketmq/Features.java again, through rocketq's SDK."""

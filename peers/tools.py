@@ -1,0 +1,131 @@
+"""Column 5: RocketMQ's own mqadmin, against a Java broker and against rocketq.
+
+Both brokers are given the same messages and the same connected clients; then the same commands
+run against each, and have to print the same: masked.py says what may differ. A row is a command,
+green when all its invocations print the same.
+"""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from peers import java
+from peers.admin_commands import COMMANDS, LASTS_MS, Invocation
+from peers.masked import difference
+from peers.outcomes import Column, Outcome, Outcomes
+from peers.servers import Cluster, Server, wait_for_line
+
+END = "\x04"
+
+
+class AdminSession:
+    """One JVM that runs many commands against one cluster."""
+
+    def __init__(self, cluster: Cluster, namesrv: Server, names: dict[str, str]) -> None:
+        self._names = names
+        classes = java.compiled("AdminSession.java", java.V5)
+        jvm = [*java.SMALL_JVM, f"-Drocketmq.namesrv.addr={namesrv.address}"]
+        command = java.command(java.V5, "AdminSession", cluster.folder, classes, jvm=jvm)
+        with open(cluster.folder / "admin.log", "w") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=cluster.folder,
+                env={"ROCKETMQ_HOME": str(cluster.folder), "PATH": "/usr/bin:/bin"},
+            )
+
+    def run(self, invocation: Invocation) -> str:
+        """What a command prints; words like $BROKER are filled in."""
+        words = [self._filled(word) for word in (invocation.command, *invocation.words)]
+        within = LASTS_MS.get(invocation.command, 60_000)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join([str(within), *words]) + "\n")
+        self._process.stdin.flush()
+        lines = []
+        for line in self._process.stdout:
+            if line.rstrip("\n") == END:
+                break
+            lines.append(line)
+        output = "".join(lines)
+        for name, value in invocation.found_in(output).items():
+            self._names[name] = value
+        return output
+
+    def _filled(self, word: str) -> str:
+        for name, value in self._names.items():
+            word = word.replace(f"${name}", value)
+        return word
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def printed(
+    folder: Path, start: Callable[[Cluster], tuple[Server, Server]], rows: Sequence[str]
+) -> list[str]:
+    """What every command prints against one broker."""
+    with Cluster(folder) as cluster:
+        namesrv, broker = start(cluster)
+        classes = java.compiled("AdminSubject.java", java.V5)
+        subject = cluster.run(
+            "subject",
+            [*java.command(java.V5, "AdminSubject", folder, classes), namesrv.address],
+        )
+        trace_id = wait_for_line(subject, "ready ")
+        names = {
+            "BROKER": broker.address,
+            "NAMESRV": namesrv.address,
+            "FOLDER": str(cluster.folder),
+            "TRACED": trace_id,
+        }
+        write_lists(cluster.folder)
+        session = AdminSession(cluster, namesrv, names)
+        try:
+            # Rows that are not wanted still run: later commands look at what they did.
+            return [session.run(invocation) for invocation in COMMANDS]
+        finally:
+            session.close()
+
+
+def write_lists(folder: Path) -> None:
+    """What updateTopicList and updateSubGroupList read."""
+    (folder / "topics.json").write_text(
+        '[{"topicName":"ListedTopic","readQueueNums":3,"writeQueueNums":3,"perm":6}]'
+    )
+    (folder / "groups.json").write_text('[{"groupName":"ListedGroup","retryMaxTimes":7}]')
+
+
+def java_broker(cluster: Cluster) -> tuple[Server, Server]:
+    namesrv = cluster.java_namesrv()
+    return namesrv, cluster.java_broker("a", namesrv)
+
+
+def our_broker(cluster: Cluster) -> tuple[Server, Server]:
+    namesrv = cluster.rocketq_namesrv()
+    return namesrv, cluster.rocketq_broker("a", namesrv)
+
+
+def compare(folder: Path, rows: Sequence[str]) -> Outcomes:
+    theirs = printed(folder / "java", java_broker, rows)
+    ours = printed(folder / "rocketq", our_broker, rows)
+    found: dict[str, Outcome] = {}
+    for invocation, by_java, by_us in zip(COMMANDS, theirs, ours, strict=True):
+        row = f"mqadmin {invocation.command}"
+        if rows and row not in rows and invocation.command not in rows:
+            continue
+        different = difference(invocation.command, by_java, by_us)
+        earlier = found.get(row, Outcome(True))
+        if different:
+            words = " ".join(invocation.words)
+            different = f"{words}: {different}"
+        detail = "; ".join(part for part in (earlier.detail, different) if part)
+        found[row] = Outcome(earlier.ok and not different, detail)
+    return found
+
+
+COLUMNS = [Column("mqadmin", "mqadmin 5.5.0 → rocketq", compare)]
