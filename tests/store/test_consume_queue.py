@@ -132,13 +132,14 @@ async def test_a_thousand_queues_need_neither_descriptors_nor_address_space(
     config = small_config(
         tmp_path, mapped_file_size_consume_queue=6_000_000, max_mapped_queue_files=64
     )
+    at_most = open_descriptors() + 150
     async with MessageStore(config) as store:
         for queue_id in range(1000):
             store.append(message(b"%d" % queue_id, queue_id=queue_id))
-        assert open_descriptors() < 200
+        assert open_descriptors() < at_most
     async with MessageStore(config) as store:
         # The messages at the end of the log were looked at, and their queues.
-        assert open_descriptors() < 200
+        assert open_descriptors() < at_most
         assert len(store.queues("orders")) == 1000
         for queue_id in range(0, 1000, 7):
             assert bodies(store, queue_id=queue_id) == [b"%d" % queue_id]
