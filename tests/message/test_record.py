@@ -251,9 +251,15 @@ def test_a_missing_checksum_matters_only_where_it_is_required() -> None:
 
 
 def test_a_property_that_only_looks_like_a_checksum_is_none() -> None:
-    for value in (b"123456789x", b"12345", b"12345678901"):
+    for value in (b"12345", b"12345678901"):
         made = new_record(b"t", b"b", b"__CRC32#\x01" + value + b"\x02")
         assert check_record(made).is_valid
+
+
+def test_a_checksum_that_is_no_number_was_damaged() -> None:
+    for tail in (b"123456789x\x02", b"1234567890\x03"):
+        made = new_record(b"t", b"b", b"__CRC32#\x01" + tail)
+        assert check_record(made).status == RecordStatus.BAD_PROPERTY_CRC
 
 
 # --- Damage

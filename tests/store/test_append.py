@@ -140,6 +140,16 @@ async def test_several_messages_in_one_record_are_illegal(tmp_path: Path) -> Non
     await refused_with(tmp_path, PutStatus.MESSAGE_ILLEGAL, properties=b"INNER_NUM\x013\x02")
 
 
+async def test_hosts_that_are_no_addresses_are_illegal(tmp_path: Path) -> None:
+    async with MessageStore(small_config(tmp_path)) as store:
+        for host in (b"", b"1234567", bytes(19), bytes(4000)):
+            born, stored = message(), message()
+            born.born_host = host
+            stored.store_host = host
+            assert store.append(born).status is PutStatus.MESSAGE_ILLEGAL
+            assert store.append(stored).status is PutStatus.MESSAGE_ILLEGAL
+
+
 async def test_the_topic_is_looked_at_before_the_properties(tmp_path: Path) -> None:
     properties = b"a\x01" + b"b" * 40_000
     await refused_with(tmp_path, PutStatus.MESSAGE_ILLEGAL, topic="t" * 128, properties=properties)

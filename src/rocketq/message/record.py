@@ -230,12 +230,6 @@ def encode_record(
     )
     if at < 0 or at + size > len(out):
         raise InvalidRecord(f"{size} bytes do not fit at {at} into {len(out)}")
-    sys_flag &= ~0x30
-    if born_size == 20:
-        sys_flag |= 0x10
-    if store_size == 20:
-        sys_flag |= 0x20
-
     if cython.compiled:
         target = cython.declare(Py_buffer)
         body_view = cython.declare(Py_buffer)
@@ -253,56 +247,33 @@ def encode_record(
                 or properties_view.len != properties_size
             ):
                 raise InvalidRecord("a record is made of buffers of single bytes")
-            data: cython.p_uchar = cython.cast(cython.p_uchar, target.buf) + at
-            body_data: cython.p_const_uchar = cython.cast(cython.p_const_uchar, body_view.buf)
-            _put_head(
-                data,
+            write_record(
+                cython.cast(cython.p_uchar, target.buf) + at,
                 size,
-                _V2 if topic_size > 127 else _V1,
-                _crc32(body_data, 0, body_size),
+                topic,
                 queue_id,
                 flag,
                 queue_offset,
                 physical_offset,
                 sys_flag,
                 born_timestamp,
+                born_host,
+                store_timestamp,
+                store_host,
+                reconsume_times,
+                prepared_transaction_offset,
+                cython.cast(cython.p_const_uchar, body_view.buf),
+                body_size,
+                cython.cast(cython.p_const_uchar, properties_view.buf),
+                properties_size,
+                tail_size,
             )
-            data += 48
-            memcpy(data, cython.cast(cython.p_const_uchar, born_host), born_size)
-            data += born_size
-            _put64(data, store_timestamp)
-            data += 8
-            memcpy(data, cython.cast(cython.p_const_uchar, store_host), store_size)
-            data += store_size
-            _put32(data, reconsume_times)
-            _put64(data + 4, prepared_transaction_offset)
-            _put32(data + 12, cython.cast(cython.uint, body_size))
-            data += 16
-            memcpy(data, body_data, body_size)
-            data += body_size
-            if topic_size > 127:
-                data[0] = cython.cast(cython.uchar, topic_size >> 8)
-                data += 1
-            data[0] = cython.cast(cython.uchar, topic_size & 0xFF)
-            data += 1
-            memcpy(data, cython.cast(cython.p_const_uchar, topic), topic_size)
-            data += topic_size
-            data[0] = cython.cast(cython.uchar, (properties_size + tail_size) >> 8)
-            data[1] = cython.cast(cython.uchar, (properties_size + tail_size) & 0xFF)
-            data += 2
-            memcpy(data, properties_view.buf, properties_size)
-            data += properties_size
-            if tail_size > 0:
-                if tail_size == 21:
-                    data[0] = 2
-                    data += 1
-                start: cython.p_uchar = cython.cast(cython.p_uchar, target.buf) + at
-                _put_crc_tail(data, _crc32(start, 0, size - 20))
         finally:
             PyBuffer_Release(cython.address(properties_view))
             PyBuffer_Release(cython.address(body_view))
             PyBuffer_Release(cython.address(target))
     else:
+        sys_flag = _with_host_bits(sys_flag, born_size, store_size)
         parts = [
             _HEAD.pack(
                 size,
@@ -331,6 +302,96 @@ def encode_record(
             parts.append(_CRC_NAME + (b"%010d" % crc)[::-1] + b"\x02")
         out[at : at + size] = b"".join(parts)
     return size
+
+
+if cython.compiled:
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def write_record(
+        start: cython.p_uchar,
+        size: cython.Py_ssize_t,
+        topic: bytes,
+        queue_id: cython.int,
+        flag: cython.int,
+        queue_offset: cython.longlong,
+        physical_offset: cython.longlong,
+        sys_flag: cython.int,
+        born_timestamp: cython.longlong,
+        born_host: bytes,
+        store_timestamp: cython.longlong,
+        store_host: bytes,
+        reconsume_times: cython.int,
+        prepared_transaction_offset: cython.longlong,
+        body: cython.p_const_uchar,
+        body_size: cython.Py_ssize_t,
+        properties: cython.p_const_uchar,
+        properties_size: cython.Py_ssize_t,
+        tail_size: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Write a record of known size to memory that has room for it; nothing is checked."""
+        topic_size: cython.Py_ssize_t = len(topic)
+        born_size: cython.Py_ssize_t = len(born_host)
+        store_size: cython.Py_ssize_t = len(store_host)
+        data: cython.p_uchar = start
+        _put_head(
+            data,
+            size,
+            _V2 if topic_size > 127 else _V1,
+            _crc32(body, 0, body_size),
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            _with_host_bits(sys_flag, born_size, store_size),
+            born_timestamp,
+        )
+        data += 48
+        memcpy(data, cython.cast(cython.p_const_uchar, born_host), born_size)
+        data += born_size
+        _put64(data, store_timestamp)
+        data += 8
+        memcpy(data, cython.cast(cython.p_const_uchar, store_host), store_size)
+        data += store_size
+        _put32(data, reconsume_times)
+        _put64(data + 4, prepared_transaction_offset)
+        _put32(data + 12, cython.cast(cython.uint, body_size))
+        data += 16
+        memcpy(data, body, body_size)
+        data += body_size
+        if topic_size > 127:
+            data[0] = cython.cast(cython.uchar, topic_size >> 8)
+            data += 1
+        data[0] = cython.cast(cython.uchar, topic_size & 0xFF)
+        data += 1
+        memcpy(data, cython.cast(cython.p_const_uchar, topic), topic_size)
+        data += topic_size
+        data[0] = cython.cast(cython.uchar, (properties_size + tail_size) >> 8)
+        data[1] = cython.cast(cython.uchar, (properties_size + tail_size) & 0xFF)
+        data += 2
+        memcpy(data, properties, properties_size)
+        data += properties_size
+        if tail_size > 0:
+            if tail_size == 21:
+                data[0] = 2
+                data += 1
+            _put_crc_tail(data, _crc32(start, 0, size - 20))
+        return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _with_host_bits(
+    sys_flag: cython.int, born_size: cython.Py_ssize_t, store_size: cython.Py_ssize_t
+) -> cython.int:
+    """The flag with its IPv6 bits as the hosts are."""
+    sys_flag &= ~0x30
+    if born_size == 20:
+        sys_flag |= 0x10
+    if store_size == 20:
+        sys_flag |= 0x20
+    return sys_flag
 
 
 def new_record(

@@ -13,6 +13,7 @@ cdef class LogTail:
     cdef readonly long long segment_start
     cdef readonly long long segment_end
     cdef readonly object view
+    cdef unsigned char[::1] memory
 
 
 @cython.final
@@ -45,6 +46,20 @@ cdef class Appender:
         self, Py_ssize_t body_size, Py_ssize_t properties_size, Py_ssize_t size
     )
     cdef int _crc_size(self, bytes properties)
+    cdef AppendResult _refused(self, int status)
+    cdef int _write(
+        self,
+        MessageInner message,
+        int flag,
+        long long queue_offset,
+        long long position,
+        Py_ssize_t size,
+        long long timestamp,
+        long long prepared_transaction_offset,
+        body,
+        bytes properties,
+        Py_ssize_t tail_size,
+    )
     cdef bytes _stored_form(self, bytes properties)
     cdef int _make_room(self, Py_ssize_t size)
     cdef QueueTail _find_queue(self, str topic, int queue_id)

@@ -13,6 +13,15 @@ cdef class Dispatcher:
     cdef public tuple delay_times_ms
     cdef object _index
     cdef IndexFile _index_file
+    cdef bytes _scanned
+    cdef Py_ssize_t _tags_at
+    cdef Py_ssize_t _tags_size
+    cdef Py_ssize_t _keys_at
+    cdef Py_ssize_t _keys_size
+    cdef Py_ssize_t _unique_at
+    cdef Py_ssize_t _unique_size
+
+    cpdef bint scan(self, bytes properties)
 
     cpdef bint dispatch(
         self,

@@ -46,10 +46,63 @@ class Dispatcher:
         self.delay_times_ms = delay_times_ms
         self._index = index
         self._index_file = None
+        self._scanned = None  # whose properties the places below are of
+        self._tags_at = self._keys_at = self._unique_at = -1
+        self._tags_size = self._keys_size = self._unique_size = 0
 
     def forget_index_file(self) -> None:
         """Ask the index for its file again: it has changed."""
         self._index_file = None
+
+    @cython.ccall
+    def scan(self, properties: bytes) -> cython.bint:
+        """Find the properties that matter, in one pass. True: some of them need attention.
+
+        Those are a checksum and the mark of an inner batch, which only the appender minds.
+        """
+        needs_attention: cython.bint = False
+        self._tags_at = self._keys_at = self._unique_at = -1
+        self._scanned = properties
+        if cython.compiled:
+            raw: cython.p_const_char = properties
+            length: cython.Py_ssize_t = len(properties)
+            at: cython.Py_ssize_t = 0
+            while at < length:
+                found: cython.p_const_char = cython.cast(
+                    cython.p_const_char, memchr(raw + at, 2, length - at)
+                )
+                stop: cython.Py_ssize_t = length if found == cython.NULL else found - raw
+                # A name and a value, separated by 1, with neither of them empty. Names that
+                # matter are 4, 8 or 9 letters long.
+                if stop - at > 5 and raw[at + 4] == 1:
+                    if memcmp(raw + at, b"TAGS", 4) == 0:
+                        self._tags_at = at + 5
+                        self._tags_size = stop - at - 5
+                    elif memcmp(raw + at, b"KEYS", 4) == 0:
+                        self._keys_at = at + 5
+                        self._keys_size = stop - at - 5
+                elif stop - at > 9 and raw[at + 8] == 1:
+                    if memcmp(raw + at, b"UNIQ_KEY", 8) == 0:
+                        self._unique_at = at + 9
+                        self._unique_size = stop - at - 9
+                    elif memcmp(raw + at, b"__CRC32#", 8) == 0:
+                        needs_attention = True
+                elif stop - at > 10 and raw[at + 9] == 1 and memcmp(raw + at, b"INNER_NUM", 9) == 0:
+                    needs_attention = True
+                at = stop + 1
+        else:
+            values = scan_properties(properties)
+            if values.tags is not None:
+                self._tags_at = properties.rfind(b"TAGS\1" + values.tags) + 5
+                self._tags_size = len(values.tags)
+            if values.keys is not None:
+                self._keys_at = properties.rfind(b"KEYS\1" + values.keys) + 5
+                self._keys_size = len(values.keys)
+            if values.unique_key is not None:
+                self._unique_at = properties.rfind(b"UNIQ_KEY\1" + values.unique_key) + 9
+                self._unique_size = len(values.unique_key)
+            needs_attention = values.crc32 is not None or values.inner_num is not None
+        return needs_attention
 
     @cython.ccall
     def dispatch(
@@ -67,52 +120,14 @@ class Dispatcher:
         With a `queue_offset` the record comes from reading the log again, and parts of it
         may have been dispatched before; without, it has just been written.
         """
-        tags_at: cython.Py_ssize_t = -1
-        tags_size: cython.Py_ssize_t = 0
-        keys_at: cython.Py_ssize_t = -1
-        keys_size: cython.Py_ssize_t = 0
-        unique_at: cython.Py_ssize_t = -1
-        unique_size: cython.Py_ssize_t = 0
+        if properties is not self._scanned:
+            self.scan(properties)
         code: cython.longlong = 0
         done: cython.bint
-        if cython.compiled:
-            raw: cython.p_const_char = properties
-            length: cython.Py_ssize_t = len(properties)
-            at: cython.Py_ssize_t = 0
-            while at < length:
-                found: cython.p_const_char = cython.cast(
-                    cython.p_const_char, memchr(raw + at, 2, length - at)
-                )
-                stop: cython.Py_ssize_t = length if found == cython.NULL else found - raw
-                # A name and a value, separated by 1, with neither of them empty. Names that
-                # matter here are 4 or 8 letters long.
-                if stop - at > 5 and raw[at + 4] == 1:
-                    if memcmp(raw + at, b"TAGS", 4) == 0:
-                        tags_at = at + 5
-                        tags_size = stop - tags_at
-                    elif memcmp(raw + at, b"KEYS", 4) == 0:
-                        keys_at = at + 5
-                        keys_size = stop - keys_at
-                elif stop - at > 9 and raw[at + 8] == 1 and memcmp(raw + at, b"UNIQ_KEY", 8) == 0:
-                    unique_at = at + 9
-                    unique_size = stop - unique_at
-                at = stop + 1
-        else:
-            scan = scan_properties(properties)
-            if scan.tags is not None:
-                tags_at = properties.rfind(b"TAGS\1" + scan.tags) + 5
-                tags_size = len(scan.tags)
-            if scan.keys is not None:
-                keys_at = properties.rfind(b"KEYS\1" + scan.keys) + 5
-                keys_size = len(scan.keys)
-            if scan.unique_key is not None:
-                unique_at = properties.rfind(b"UNIQ_KEY\1" + scan.unique_key) + 9
-                unique_size = len(scan.unique_key)
-
         transaction: cython.int = sys_flag & _TRANSACTION
         if transaction != _PREPARED and transaction != _ROLLBACK:
-            if tags_at >= 0:
-                code = _hash(properties, tags_at, tags_size, 0)
+            if self._tags_at >= 0:
+                code = _hash(properties, self._tags_at, self._tags_size, 0)
             if tail.is_schedule:
                 code = self._delivery_time(properties, timestamp, code)
             if queue_offset < 0:
@@ -122,12 +137,12 @@ class Dispatcher:
             if not done:
                 return False
         if self._index is not None and transaction != _ROLLBACK:
-            if unique_at >= 0 and not self._put_key(
-                tail, properties, unique_at, unique_size, position, timestamp
+            if self._unique_at >= 0 and not self._put_key(
+                tail, properties, self._unique_at, self._unique_size, position, timestamp
             ):
                 return False
-            if keys_at >= 0 and not self._put_keys(
-                tail, properties, keys_at, keys_size, position, timestamp
+            if self._keys_at >= 0 and not self._put_keys(
+                tail, properties, self._keys_at, self._keys_size, position, timestamp
             ):
                 return False
         self.last_start = position
