@@ -137,14 +137,16 @@ async def test_a_flush_that_takes_too_long_is_said_and_the_message_is_stored(
     late: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
     late.set_result(PutStatus.FLUSH_DISK_TIMEOUT)
     monkeypatch.setattr(MessageStore, "durable", lambda self, position: late)
-    async with running_broker(tmp_path) as broker:
-        for topic in ("first message of its topic", "next"):
-            reply = await broker.send("topic", topic.encode())
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as broker:
+        for body in (b"first message of its topic", b"next"):
+            reply = await broker.send("topic", body)
             assert reply.code == ResponseCode.FLUSH_DISK_TIMEOUT
             assert reply.ext_fields["msgId"]
             assert reply.ext_fields["TRACE_ON"] == "true"
 
-        assert len(await broker.messages("topic")) == 2
+        for offset in (0, 1):
+            pulled = await broker.pull("topic", offset, sys_flag=6, suspend_timeout_millis=5000)
+            assert pulled.code == ResponseCode.SUCCESS
 
 
 async def test_one_request_that_fails_does_not_hurt_its_neighbours(

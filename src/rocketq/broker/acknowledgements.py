@@ -22,16 +22,18 @@ class Acknowledgements:
         self._live = live
         self._store = store
         self._waiting = 0
+        # Whether so many wait that further sends should be refused. Looked at for every send,
+        # so it is worked out when it changes.
+        self.is_full = False
 
     @property
     def waiting(self) -> int:
         """Messages stored and not acknowledged yet."""
         return self._waiting
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so many wait that further sends should be refused."""
-        return self._waiting >= self._live.broker.send_thread_pool_queue_capacity
+    def _count(self, change: int) -> None:
+        self._waiting += change
+        self.is_full = self._waiting >= self._live.broker.send_thread_pool_queue_capacity
 
     def when_safe(self, position: int, count: int, answer: Callable[[PutStatus], None]) -> bool:
         """Have `answer` called once the log is safe up to a position.
@@ -41,10 +43,10 @@ class Acknowledgements:
         future = self._store.durable(position)
         if future is None:
             return False
-        self._waiting += count
+        self._count(count)
 
         def done(settled: asyncio.Future[PutStatus]) -> None:
-            self._waiting -= count
+            self._count(-count)
             status = PutStatus.UNKNOWN_ERROR if settled.cancelled() else settled.result()
             answer(status)
 

@@ -35,6 +35,7 @@ cdef class SendPath:
     cdef Py_ssize_t _unique_size
     cdef bint _waits
     cdef bint _is_open
+    cdef bint _flushes_first
 
     @cython.locals(
         replies=list, waiting=list, safe_at="long long", is_plain="bint", born_host=bytes,

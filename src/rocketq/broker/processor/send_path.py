@@ -92,6 +92,7 @@ class SendPath:
             f"CLUSTER\x01{config.broker_cluster_name}\x02"
         ).encode()
         self._is_open = config.start_accept_send_request_time_stamp <= 0
+        self._flushes_first = self._live.store.is_sync_flush
 
     def handle_run(self, requests, connection):
         """Store the messages of a run; returns the replies that can be given at once."""
@@ -99,7 +100,10 @@ class SendPath:
         waiting = []
         safe_at = 0
         is_plain = self._is_open and not self._acknowledgements.is_full
-        born_host = encode_host(*connection.peer)
+        born_host = connection.attributes.get("born_host")
+        if born_host is None:
+            born_host = encode_host(*connection.peer)
+            connection.attributes["born_host"] = born_host
         for request in requests:
             fields = scan_send_v2(request) if is_plain else None
             topic = None
@@ -163,11 +167,13 @@ class SendPath:
                 safe_at = result.physical_offset + result.size
             else:
                 replies.append(reply)
-        if waiting and not self._acknowledgements.when_safe(
+        if not waiting:
+            return replies
+        if self._flushes_first and self._acknowledgements.when_safe(
             safe_at, len(waiting), Answer(self._sends, waiting, connection)
         ):
-            return waiting if not replies else replies + waiting
-        return replies
+            return replies
+        return waiting if not replies else replies + waiting
 
     def _find(self, name):
         """The topic, if messages for it can take the short way."""
