@@ -427,7 +427,7 @@ async def test_without_a_name_server_the_error_says_how_to_give_one(
 
 
 async def test_name_servers_that_do_not_answer_are_all_named() -> None:
-    async with Producer("p", namesrv="127.0.0.1:1;127.0.0.1:2") as producer:
+    async with Producer("p", namesrv="127.0.0.1:1;127.0.0.1:2", send_timeout_s=0.5) as producer:
         with pytest.raises(NameServersUnavailable, match=r"127\.0\.0\.1:1.*|127\.0\.0\.1:2.*") as e:
             await producer.send(Message("t", b"x"))
     assert set(e.value.causes) == {"127.0.0.1:1", "127.0.0.1:2"}

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from rocketq.client.errors import NoRoute
+from rocketq.client.errors import NoBroker, NoRoute
 from rocketq.client.routes import RouteTable, publish_view, subscribe_view
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.route import BrokerData, QueueData, TopicRouteData
@@ -43,11 +43,15 @@ class Source:
         self.routes = routes
         self.asked: list[str] = []
         self.addresses = ("ns:9876",)
+        self.is_empty = False
 
     async def route(self, topic: str) -> TopicRouteData | None:
         self.asked.append(topic)
         await asyncio.sleep(0)
         return self.routes.get(topic)
+
+    async def has_brokers(self) -> bool:
+        return not self.is_empty
 
 
 A = broker("a", id0="a:1")
@@ -120,6 +124,14 @@ async def test_no_route_says_whom_it_asked_and_that_creation_is_off() -> None:
     assert "ns:9876" in text
     assert "autoCreateTopicEnable" in text
     assert caught.value.topic == "missing"
+
+
+async def test_without_any_broker_the_topic_is_not_to_blame() -> None:
+    source = Source()
+    source.is_empty = True
+    with pytest.raises(NoBroker, match="ns:9876") as caught:
+        await RouteTable(source).publish_info("missing")
+    assert caught.value.retriable
 
 
 async def test_reading_an_unknown_topic_says_so() -> None:

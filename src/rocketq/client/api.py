@@ -218,6 +218,10 @@ class BrokerApi:
         reply = await self.invoke_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
         return ClusterInfo.decode(reply.body)
 
+    async def has_brokers(self) -> bool:
+        """Whether any broker is registered."""
+        return bool((await self.cluster_info()).broker_addr_table)
+
     async def topic_names(self) -> list[str]:
         """Every topic the NameServer knows."""
         reply = await self.invoke_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)

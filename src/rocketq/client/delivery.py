@@ -251,10 +251,9 @@ class Delivery:
         while True:
             if sending.failures and not await self._may_retry(sending):
                 return self._given_up(sending)
-            left_s = sending.deadline - self.loop.time()
-            if left_s <= 0:
+            if self.loop.time() >= sending.deadline:
                 return self._given_up(sending)
-            info = await self._publish_info(outgoing.topic, left_s)
+            info = await self._publish_info(sending)
             queue = self._choose(sending, info)
             try:
                 result = await self._attempt(sending, queue)
@@ -283,10 +282,7 @@ class Delivery:
             self._instance.refresh_route_soon(topic)
             info = self._instance.routes.known_publish_info(topic)
             if info is None or all(queue.broker_name == broker_name for queue in info.queues):
-                left_s = sending.deadline - self.loop.time()
-                await asyncio.sleep(max(min(sending.pause_s, left_s), 0.0))
-                sending.pause_s = min(sending.pause_s * 2, _LONGEST_PAUSE_S)
-                return True
+                return await self._may_wait(sending)
         sending.retries += 1
         return sending.retries <= self._config.retries
 
@@ -328,7 +324,7 @@ class Delivery:
         """Hand a message to the connection, and hope."""
         budget_s = self._config.send_timeout_s
         sending = Sending(outgoing, choice, budget_s, self.loop.time() + budget_s)
-        info = await self._publish_info(outgoing.topic, budget_s)
+        info = await self._publish_info(sending)
         queue = self._choose(sending, info)
         address = self.address_of(queue.broker_name)
         request = self._request(outgoing, queue)
@@ -349,19 +345,35 @@ class Delivery:
 
     # ---------------------------------------------------------------- queues
 
-    async def _publish_info(self, topic: str, left_s: float) -> PublishInfo:
-        info = self._instance.routes.known_publish_info(topic)
+    async def _publish_info(self, sending: Sending) -> PublishInfo:
+        """Where the topic's queues are; asks until it is known or the time is up."""
+        topic = sending.outgoing.topic
+        routes = self._instance.routes
+        info = routes.known_publish_info(topic)
         if info is not None and info.queues:
             return info
-        try:
-            async with asyncio.timeout(left_s):
-                return await self._instance.routes.publish_info(
-                    topic,
-                    template=self._config.template_topic,
-                    template_queues=self._config.template_queues,
-                )
-        except TimeoutError:
-            raise SendTimeout(topic, left_s) from None
+        while True:
+            try:
+                async with asyncio.timeout_at(sending.deadline):
+                    return await routes.publish_info(
+                        topic,
+                        template=self._config.template_topic,
+                        template_queues=self._config.template_queues,
+                    )
+            except TimeoutError:
+                raise SendTimeout(sending.outgoing.message.topic, sending.budget_s) from None
+            except RocketqError as error:
+                if not error.retriable or not await self._may_wait(sending):
+                    raise
+
+    async def _may_wait(self, sending: Sending) -> bool:
+        """Wait a moment for somebody to come back; False when there is no time for it."""
+        left_s = sending.deadline - self.loop.time()
+        if self._config.retries == 0 or left_s <= sending.pause_s:
+            return False
+        await asyncio.sleep(sending.pause_s)
+        sending.pause_s = min(sending.pause_s * 2, _LONGEST_PAUSE_S)
+        return True
 
     def _choose(self, sending: Sending, info: PublishInfo) -> MessageQueue:
         choice = sending.choice

@@ -4,7 +4,8 @@
     └── ClientError
         ├── ClientClosed, ClientNotStarted, InvalidState, ForkedClient    the wrong time
         ├── InvalidMessage, InvalidSettings, GroupInUse, MissingListener  the wrong arguments
-        ├── NoNameServer, NameServersUnavailable, NoRoute, BrokerUnknown  nobody to talk to
+        ├── NoNameServer, NameServersUnavailable, NoBroker, NoRoute,
+        │   BrokerUnknown                                                 nobody to talk to
         ├── BrokerRejected (also a RequestRejected)                       the server said no
         ├── SendFailed, SendTimeout, TooManyPending                       a send failed
         └── ReplyTimeout                                                  no reply came
@@ -102,6 +103,18 @@ class NameServersUnavailable(ClientError):
         tried = "; ".join(f"{address}: {cause}" for address, cause in causes.items())
         super().__init__(f"no NameServer answered ({tried})")
         self.causes = dict(causes)
+
+
+class NoBroker(ClientError):
+    """The NameServers know no broker at all: none is started, or all are restarting."""
+
+    retriable = True
+
+    def __init__(self, name_servers: Sequence[str]) -> None:
+        super().__init__(
+            f"no broker is registered at {', '.join(name_servers)}: start one, or wait until it "
+            "is back"
+        )
 
 
 class NoRoute(ClientError):

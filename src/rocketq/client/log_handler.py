@@ -172,7 +172,8 @@ class _Sender:
             message, handler, record = self._waiting.popleft()
             try:
                 if self._producer is None:
-                    producer = Producer(self._group, **self._client)
+                    # Without retries: a record is not worth holding up the next ones.
+                    producer = Producer(self._group, **self._client, retries=0)
                     await producer.start()
                     self._producer = producer
                 await self._producer.send_oneway(message)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from rocketq.client.errors import NoRoute
+from rocketq.client.errors import NoBroker, NoRoute
 from rocketq.message.flags import Permission
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.route import TopicRouteData
@@ -35,6 +35,8 @@ class RouteSource(Protocol):
     """Whom to ask for routes (the NameServers)."""
 
     async def route(self, topic: str) -> TopicRouteData | None: ...
+
+    async def has_brokers(self) -> bool: ...
 
     @property
     def addresses(self) -> tuple[str, ...]: ...
@@ -195,6 +197,8 @@ class RouteTable:
     async def _borrow(self, topic: str, template: str, template_queues: int) -> PublishInfo:
         route = await self._source.route(template)
         if route is None:
+            if not await self._source.has_brokers():
+                raise NoBroker(self._source.addresses)
             raise NoRoute(topic, self._source.addresses, template=template)
         queues = []
         for data in sorted(route.queue_datas, key=lambda data: data.broker_name):
