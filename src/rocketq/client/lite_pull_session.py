@@ -142,19 +142,21 @@ class LitePullSession:
         """Stop pulling, store what was committed, leave the group."""
         self._is_closing = True
         self._arrived.set()  # nobody has to wait for messages any longer
-        await self.rebalance.stop()
-        if self._retry is not None:
-            self._retry.cancel()
-            await asyncio.wait([self._retry])
-        async with self._changing:
-            for held in self._held.values():
-                held.process_queue.drop()
-            await asyncio.gather(*(held.loop.stop() for held in self._held.values()))
-            await self.offsets.persist(list(self._held), acknowledged=True)
-            self._held.clear()
-        if self._is_registered:
-            await self.instance.unregister_consumer(self.group)
-        await self.instance.release()
+        try:
+            await self.rebalance.stop()
+            if self._retry is not None:
+                self._retry.cancel()
+                await asyncio.wait([self._retry])
+            async with self._changing:
+                for held in self._held.values():
+                    held.process_queue.drop()
+                await asyncio.gather(*(held.loop.stop() for held in self._held.values()))
+                await self.offsets.persist(list(self._held), acknowledged=True)
+                self._held.clear()
+            if self._is_registered:
+                await self.instance.unregister_consumer(self.group)
+        finally:
+            await self.instance.release()
 
     async def _find_route(self, topic: str) -> None:
         try:

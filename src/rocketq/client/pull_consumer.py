@@ -131,11 +131,13 @@ class PullSession:
         await self.rebalance.start()
 
     async def close(self) -> None:
-        await self.rebalance.stop()
-        await self.offsets.persist(list(self.offsets.snapshot()), acknowledged=True)
-        if self._is_registered:
-            await self.instance.unregister_consumer(self.group)
-        await self.instance.release()
+        try:
+            await self.rebalance.stop()
+            await self.offsets.persist(list(self.offsets.snapshot()), acknowledged=True)
+            if self._is_registered:
+                await self.instance.unregister_consumer(self.group)
+        finally:
+            await self.instance.release()
 
     # ------------------------------------------------------------------------- pulling
 

@@ -20,6 +20,7 @@ from rocketq.client.consumer_running_info import running_info
 from rocketq.client.consumer_statistics import ConsumerStatistics
 from rocketq.client.consumption import ConsumptionSettings
 from rocketq.client.direct_consumption import consume_directly
+from rocketq.client.errors import BrokerRejected
 from rocketq.client.hooks import ConsumeHook
 from rocketq.client.instance import ClientInstance
 from rocketq.client.listener import Listener
@@ -182,21 +183,23 @@ class PushSession:
         if self._closed:
             return
         self._closed = True
-        await self.rebalance.stop()
-        await self._stop_tasks()
-        await self.assigned.stop_pulling()
-        if not await self.consumption.close(self.settings.close_timeout_s):
-            logger.warning(
-                "the listener of %s did not finish within %s s: its messages will come again",
-                self.group,
-                self.settings.close_timeout_s,
-            )
-        await self.assigned.release_at_end()
-        if self._is_registered:
-            await self.instance.unregister_consumer(self.group)
-        if self._trace is not None:
-            await self._trace.close()
-        await self.instance.release()
+        try:
+            await self.rebalance.stop()
+            await self._stop_tasks()
+            await self.assigned.stop_pulling()
+            if not await self.consumption.close(self.settings.close_timeout_s):
+                logger.warning(
+                    "the listener of %s did not finish within %s s: its messages will come again",
+                    self.group,
+                    self.settings.close_timeout_s,
+                )
+            await self.assigned.release_at_end()
+            if self._is_registered:
+                await self.instance.unregister_consumer(self.group)
+            if self._trace is not None:
+                await self._trace.close()
+        finally:
+            await self.instance.release()
         logger.info("consumer %s closed", self.group)
 
     async def _find_route(self, topic: str) -> None:
@@ -212,11 +215,18 @@ class PushSession:
                 await self.check_condition(subscription)
 
     async def check_condition(self, subscription: Subscription) -> None:
+        """Raises when a broker refuses the condition; one that is away cannot say."""
         address = self.instance.routes.some_broker(subscription.topic)
-        if address is not None:
+        if address is None:
+            return
+        try:
             await self.instance.api.check_client(
                 address, self.instance.client_id, self.group, subscription.data()
             )
+        except BrokerRejected:
+            raise
+        except RocketqError as error:
+            logger.warning("%s cannot check %r: %s", address, subscription.expression, error)
 
     def _start_task(self, work: Coroutine[Any, Any, None], what: str) -> None:
         task = asyncio.create_task(work, name=f"rocketq-{what}-{self.group}")
