@@ -233,9 +233,8 @@ async def test_what_pulls_said_is_remembered_for_a_while(clients: Clients) -> No
     clients.consumers.told_by_pull("group", said)
 
     assert clients.consumers.subscription("group", "topic") is said
-    assert clients.consumers.told_before("group", said.data) is said
-    other = SubscriptionData(topic="topic", sub_string="TagB")
-    assert clients.consumers.told_before("group", other) is None
+    assert clients.consumers.told_before("group", "topic", "TagA", "TAG") is said
+    assert clients.consumers.told_before("group", "topic", "TagB", "TAG") is None
     clients.clock.advance(600_001)
     clients.consumers.expire(120_000)
     assert clients.consumers.subscription("group", "topic") is None

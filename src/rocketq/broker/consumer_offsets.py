@@ -93,9 +93,10 @@ class ConsumerOffsets:
 
     def record_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember what a group has asked for last, for the tools that show lag."""
-        queues = self._pulled.get(_key(group, topic))
+        key = _key(group, topic)
+        queues = self._pulled.get(key)
         if queues is None:
-            queues = self._pulled[_key(group, topic)] = {}
+            queues = self._pulled[key] = {}
         if queues.get(queue_id) != offset:
             queues[queue_id] = offset
             self._file.touch()

@@ -223,18 +223,19 @@ class ConsumerTable:
         told = self._told_by_pulls.get(name, {}).get(topic)
         return None if told is None else told[1]
 
-    def told_before(self, name: str, data: SubscriptionData) -> Subscription | None:
-        """What an earlier pull of the group said, if it said the same."""
-        told = self._told_by_pulls.get(name, {}).get(data.topic)
-        if told is None:
+    def told_before(
+        self, name: str, topic: str, text: str, expression_type: str
+    ) -> Subscription | None:
+        """What an earlier pull of the group said, if it said the same; remembered anew."""
+        topics = self._told_by_pulls.get(name)
+        told = None if topics is None else topics.get(topic)
+        if topics is None or told is None:
             return None
-        known = told[1].data
-        is_same = (
-            known.sub_string == data.sub_string
-            and known.expression_type == data.expression_type
-            and known.class_filter_mode == data.class_filter_mode
-        )
-        return told[1] if is_same else None
+        data = told[1].data
+        if data.sub_string != text or data.expression_type != expression_type:
+            return None
+        topics[topic] = (self._clock.now_ms(), told[1])
+        return told[1]
 
     def told_by_pull(self, name: str, subscription: Subscription) -> None:
         """Remember for a while what a pull asked for."""

@@ -204,24 +204,28 @@ class PullProcessor:
             pull.filter = RetryFilter(self._consumers, asked.consumer_group)
 
     def _subscription_in_request(self, asked: PullHeader) -> Subscription:
+        text, expression_type = asked.subscription or "*", asked.expression_type or TAG
+        known = self._consumers.told_before(
+            asked.consumer_group, asked.topic, text, expression_type
+        )
+        if known is not None and not asked.sys_flag & PullFlag.CLASS_FILTER:
+            return known
         data = SubscriptionData(
             topic=asked.topic,
-            sub_string=asked.subscription or "*",
-            expression_type=asked.expression_type or TAG,
+            sub_string=text,
+            expression_type=expression_type,
             sub_version=asked.sub_version,
             class_filter_mode=bool(asked.sys_flag & PullFlag.CLASS_FILTER),
         )
-        known = self._consumers.told_before(asked.consumer_group, data)
-        if known is None:
-            self._refuse_filters_we_lack(data)
-            known = Subscription.of(data)
-            if known.error is not None:
-                raise RequestRejected(
-                    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                    f"parse the consumer's subscription failed: {known.error}",
-                )
-        self._consumers.told_by_pull(asked.consumer_group, known)
-        return known
+        self._refuse_filters_we_lack(data)
+        subscription = Subscription.of(data)
+        if subscription.error is not None:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"parse the consumer's subscription failed: {subscription.error}",
+            )
+        self._consumers.told_by_pull(asked.consumer_group, subscription)
+        return subscription
 
     def _subscription_from_heartbeat(
         self, asked: PullHeader, config: SubscriptionGroupConfig
