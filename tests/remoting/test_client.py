@@ -94,6 +94,7 @@ async def test_a_call_that_is_not_answered_times_out_and_leaves_nothing_behind(
 ) -> None:
     async with serving({1: swallow, 2: echo}) as (server, _):
         address = address_of(server)
+        await client.connect(address)
         started = time.monotonic()
         with pytest.raises(RequestTimeout) as caught:
             await client.call(address, Command.request(1), timeout_s=0.05)
@@ -114,8 +115,10 @@ async def test_late_answers_are_dropped(client: RemotingClient) -> None:
 
     async with serving({1: hold, 2: echo}) as (server, _):
         address = address_of(server)
+        await client.connect(address)
         with pytest.raises(RequestTimeout):
             await client.call(address, Command.request(1), timeout_s=0.01)
+        await eventually(lambda: held)
         ((request, connection),) = held
         connection.send(request.reply())
         await client.call(address, Command.request(2))
