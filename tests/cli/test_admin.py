@@ -1,33 +1,55 @@
 """What `rocketq admin` and `mqadmin` print; the tables are RocketMQ's."""
 
+import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from rocketq.cli.admin import app, run_as_mqadmin
+from rocketq.cli.admin import run, run_as_mqadmin
 from rocketq.testing import LocalBroker
 
 
+class Result(NamedTuple):
+    """What a command said, and how it ended."""
+
+    exit_code: object
+    output: str
+    stderr: str
+
+
+def invoke(*arguments: str) -> Result:
+    """Run a sub-command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    code: object = 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            run("rocketq admin", list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return Result(code, out.getvalue(), err.getvalue())
+
+
 class Tool:
-    """The sub-commands, run in this process against a real broker."""
+    """The sub-commands, run against a real broker."""
 
     def __init__(self, broker: LocalBroker) -> None:
         self.broker = broker
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [*arguments, "-n", self.broker.namesrv])
+        return invoke(*arguments, "-n", self.broker.namesrv)
 
     def lines(self, *arguments: str) -> list[str]:
         result = self.run(*arguments)
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == 0, result.stderr
         return result.output.splitlines()
 
     def data(self, *arguments: str) -> object:
         result = self.run(*arguments, "--json")
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == 0, result.stderr
         return json.loads(result.output)
 
 
@@ -311,7 +333,7 @@ def test_options_that_do_not_go_together_show_the_usage(
     result = tool.run(*arguments)
     assert result.exit_code == 1
     assert sentence in result.stderr
-    assert "Usage:" in result.stderr
+    assert f"usage: rocketq admin {arguments[0]}" in result.stderr
 
 
 def test_names_are_found_however_they_are_written(tool: Tool) -> None:
@@ -319,7 +341,7 @@ def test_names_are_found_however_they_are_written(tool: Tool) -> None:
 
 
 def test_no_name_server_is_one_clear_line() -> None:
-    result = CliRunner().invoke(app, ["topicList", "-n", "127.0.0.1:1"])
+    result = invoke("topicList", "-n", "127.0.0.1:1")
     assert result.exit_code == 1
     assert result.stderr.startswith("rocketq: topicList failed: no NameServer answered")
     assert result.stderr.count("\n") == 1
@@ -351,4 +373,4 @@ def test_mqadmin_ends_with_1_when_an_option_is_missing(
     with pytest.raises(SystemExit) as end:
         run_as_mqadmin()
     assert end.value.code == 1
-    assert "Missing option '-t'" in capsys.readouterr().err
+    assert "the following arguments are required: -t/--topic" in capsys.readouterr().err

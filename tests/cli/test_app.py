@@ -1,11 +1,13 @@
 """The command's own face: help, version, what it does with mistakes."""
 
 import platform
+import subprocess
+import sys
 
 import rocketq
 from rocketq.cli.app import COMMANDS
 from rocketq.cli.version import version_line
-from tests.cli.programs import run
+from tests.cli.programs import ENVIRONMENT, run
 
 
 def test_help_names_every_command() -> None:
@@ -27,4 +29,20 @@ def test_the_version_says_whether_it_is_compiled_and_on_which_python() -> None:
 def test_an_unknown_command_is_a_usage_error() -> None:
     ended = run("upp")
     assert ended.returncode == 2
-    assert "up" in ended.stderr
+    assert ended.stderr == "rocketq: there is no command upp. Did you mean up?\n"
+
+
+def test_no_command_at_all_shows_what_there_is() -> None:
+    assert run().stdout == run("--help").stdout
+
+
+def test_help_is_there_before_anything_heavy_is_loaded() -> None:
+    code = (
+        "import sys; sys.argv = ['rocketq', '--help']; from rocketq.cli import main; main();"
+        "heavy = [name for name in ('asyncio', 'orjson', 'uvloop') if name in sys.modules];"
+        "sys.exit(len(heavy))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr

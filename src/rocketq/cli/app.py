@@ -4,11 +4,11 @@ Each is a module of its own, imported when it is called for. What help shows of 
 """
 
 import importlib
+import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import typer
-from typer.core import TyperGroup
+from rocketq.cli.commands import Run, overview, unknown_command
 
 
 class LazyCommand(NamedTuple):
@@ -28,61 +28,31 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "store": LazyCommand("rocketq.cli.store", "Look into a broker's files."),
 }
 
+_PROGRAM: Final = "rocketq"
+_DESCRIPTION: Final = """\
+RocketMQ's whole system in Python.
 
-class LazyGroup(TyperGroup):
-    """Knows the names and summaries of its commands; imports the one that is run."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        lazy = COMMANDS.get(cmd_name)
-        if lazy is None:
-            return None
-        application: typer.Typer = importlib.import_module(lazy.module).app
-        command = typer.main.get_command(application)
-        command.name = cmd_name
-        return command
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
-
-
-app = typer.Typer(
-    cls=LazyGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from rocketq.cli.version import version_line
-
-        print(version_line())
-        raise typer.Exit
-
-
-@app.callback()
-def rocketq(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """RocketMQ's whole system in Python.
-
-    \b
-    rocketq up                       a NameServer and a broker, data in ./rocketq-data
-    rocketq send orders "hello"      a message
-    rocketq tail orders              see it arrive
-    rocketq admin topicList          what there is
-    """
+  rocketq up                       a NameServer and a broker, data in ./rocketq-data
+  rocketq send orders "hello"      a message
+  rocketq tail orders              see it arrive
+  rocketq admin topicList          what there is
+  rocketq --version                which version, and whether it is compiled"""
 
 
 def run() -> None:
-    app()
+    """`rocketq`, with the arguments of this process."""
+    name, *arguments = sys.argv[1:] or ["--help"]
+    if name in ("-h", "--help"):
+        summaries = {each: lazy.summary for each, lazy in COMMANDS.items()}
+        print(overview(_PROGRAM, _DESCRIPTION, summaries))
+        return
+    if name == "--version":
+        from rocketq.cli.version import version_line
+
+        print(version_line())
+        return
+    lazy = COMMANDS.get(name)
+    if lazy is None:
+        unknown_command(_PROGRAM, name, COMMANDS)
+    command: Run = importlib.import_module(lazy.module).run
+    command(f"{_PROGRAM} {name}", arguments)

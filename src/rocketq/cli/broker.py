@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
 from rocketq.cli import options
+from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.serving import (
     check_ports_free,
@@ -23,23 +22,18 @@ from rocketq.cli.settings import parse_assignments, print_options, read_file
 from rocketq.common.config import ConfigError
 from rocketq.store import StoreConfig
 
-app = options.application()
 
-
-@app.command()
 def broker(
     config_file: options.ConfigFile = None,
     name_servers: options.NameServers = None,
     print_config: options.PrintConfig = False,
     print_important: Annotated[
         bool,
-        typer.Option(
-            "-m", "--printImportantConfig", help="Print the options that matter most, and end."
-        ),
+        Option("-m", "--printImportantConfig", help="Print the options that matter most, and end."),
     ] = False,
     host: options.Host = None,
     port: Annotated[
-        int | None, typer.Option(metavar="P", help="The port; 0 picks a free one. [10911]")
+        int | None, Option(metavar="P", help="The port; 0 picks a free one. [10911]")
     ] = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
@@ -49,7 +43,6 @@ def broker(
     It keeps its messages in `storePathRootDir` and registers at the NameServers. When it
     accepts requests it prints `ready broker=HOST:PORT pid=N`.
 
-    \b
     rocketq broker -n 127.0.0.1:9876 -c broker.conf
     rocketq broker -n 127.0.0.1:9876 --set storePathRootDir=/data/a --set brokerName=broker-a
     """
@@ -65,6 +58,9 @@ def broker(
         print_options(*configs, only=IMPORTANT_KEYS)
     else:
         run_broker(*configs, config_file, announce=announce_ready)
+
+
+run = command(broker)
 
 
 def build_configs(

@@ -6,25 +6,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rocketq.cli import options
+from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.serving import check_ports_free, serve, started, wait_for_either
 from rocketq.cli.settings import parse_assignments, print_options, read_file
 from rocketq.common.config import ConfigError, load
 from rocketq.namesrv import NameServer, NamesrvConfig
 
-app = options.application()
 
-
-@app.command()
 def namesrv(
     config_file: options.ConfigFile = None,
     print_config: options.PrintConfig = False,
     host: options.Host = None,
     port: Annotated[
-        int | None, typer.Option(metavar="P", help="The port; 0 picks a free one. [9876]")
+        int | None, Option(metavar="P", help="The port; 0 picks a free one. [9876]")
     ] = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
@@ -44,6 +40,9 @@ def namesrv(
         print_options(config)
         return
     run_name_server(config, announce=announce_ready)
+
+
+run = command(namesrv)
 
 
 def build_config(

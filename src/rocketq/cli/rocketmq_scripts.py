@@ -4,26 +4,24 @@
 line that scripts can read; these say what people who know RocketMQ look for.
 """
 
+import sys
 from typing import Annotated
 
-import typer
-
 from rocketq.cli import options
+from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.settings import print_options, read_file
 from rocketq.common.config import ConfigError
 
 
 def mqnamesrv() -> None:
-    app = options.application()
-    app.command("mqnamesrv")(_mqnamesrv)
-    app()
+    command(_mqnamesrv)("mqnamesrv", sys.argv[1:])
 
 
 def _mqnamesrv(
     config_file: options.ConfigFile = None,
     print_config: options.PrintConfig = False,
-    name_servers: Annotated[str | None, typer.Option("-n", "--namesrvAddr", hidden=True)] = None,
+    name_servers: Annotated[str | None, Option("-n", "--namesrvAddr", hidden=True)] = None,
 ) -> None:
     """Run a NameServer."""
     from rocketq.cli.namesrv import build_config, run_name_server
@@ -50,9 +48,7 @@ def _mqnamesrv(
 
 
 def mqbroker() -> None:
-    app = options.application()
-    app.command("mqbroker")(_mqbroker)
-    app()
+    command(_mqbroker)("mqbroker", sys.argv[1:])
 
 
 def _mqbroker(
@@ -61,9 +57,7 @@ def _mqbroker(
     print_config: options.PrintConfig = False,
     print_important: Annotated[
         bool,
-        typer.Option(
-            "-m", "--printImportantConfig", help="Print the options that matter most, and end."
-        ),
+        Option("-m", "--printImportantConfig", help="Print the options that matter most, and end."),
     ] = False,
 ) -> None:
     """Run a broker."""

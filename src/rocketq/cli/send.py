@@ -6,12 +6,11 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.cli import options
+from rocketq.cli.commands import Argument, Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.rate_line import RateLine
-from rocketq.cli.serving import run
+from rocketq.cli.serving import run_async
 from rocketq.client.producer import Producer
 from rocketq.client.send_result import SendResult
 from rocketq.common import json
@@ -19,42 +18,37 @@ from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
 
-app = options.application()
-
 _GROUP: Final = "rocketq-send"
 # How many may be on their way at a time: enough to keep a broker busy.
 _WINDOW: Final = 1_000
 _READ_SIZE: Final = 1 << 16
 
 
-@app.command()
 def send(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to send.")],
+    topic: Annotated[str, Argument(metavar="TOPIC", help="Where to send.")],
     body: Annotated[
         str | None,
-        typer.Argument(metavar="[BODY|-]", help="The body; - or none: each line of stdin is one."),
+        Argument(metavar="[BODY|-]", help="The body; - or none: each line of stdin is one."),
     ] = None,
     name_servers: options.NameServers = None,
-    tag: Annotated[
-        str | None, typer.Option("--tag", metavar="TAG", help="A tag to select by.")
-    ] = None,
+    tag: Annotated[str | None, Option("--tag", metavar="TAG", help="A tag to select by.")] = None,
     keys: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="KEY", help="A key to find it by; may be repeated."),
+        Option("--key", metavar="KEY", help="A key to find it by; may be repeated."),
     ] = None,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+        Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", metavar="N", min=1, help="Send BODY this many times.")
+        int, Option("--count", metavar="N", minimum=1, help="Send BODY this many times.")
     ] = 1,
     delay: Annotated[
-        int, typer.Option("--delay", metavar="LEVEL", min=0, help="Deliver later: 1 is 1 s.")
+        int, Option("--delay", metavar="LEVEL", minimum=0, help="Deliver later: 1 is 1 s.")
     ] = 0,
     to_queue: Annotated[
         str | None,
-        typer.Option("--to-queue", metavar="BROKER:ID", help="One queue instead of all in turn."),
+        Option("--to-queue", metavar="BROKER:ID", help="One queue instead of all in turn."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -63,7 +57,6 @@ def send(
     A single message is answered with its id and where it was stored; of many, only the
     number is told, on stderr. With --json every one is a line of JSON.
 
-    \b
     rocketq send orders "hello" --tag paid --key 42
     cat orders.jsonl | rocketq send orders
     rocketq send orders - --json < orders.jsonl > receipts.jsonl
@@ -99,13 +92,16 @@ def send(
             print(rate.summary(), file=sys.stderr)
 
     try:
-        run(work)
+        run_async(work)
     except BrokenPipeError:
         sys.stderr.close()  # nobody reads the receipts any more
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except RocketqError as error:
         fail(error)
+
+
+run = command(send)
 
 
 class _Sending:

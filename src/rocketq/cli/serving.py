@@ -50,7 +50,7 @@ async def wait_for_either(stop: asyncio.Event, *services: Service) -> None:
             each.cancel()
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def run_async(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run an asynchronous program, on uvloop where it is installed."""
     try:
         import uvloop
@@ -84,7 +84,7 @@ def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
         await program(stop)
 
     try:
-        run(main)
+        run_async(main)
     except (CannotStart, RocketqError, OSError) as error:
         fail(error)
     except BaseExceptionGroup as group:

@@ -3,35 +3,22 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rocketq.cli import options
+from rocketq.cli.commands import Argument, Option, group
 from rocketq.cli.failures import fail, log_to_stderr
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
 
-app = options.application()
-
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The store: the directory that holds `commitlog`.")
+    Path, Argument(metavar="DIR", help="The store: the directory that holds `commitlog`.")
 ]
 
 
-@app.callback()
-def store() -> None:
-    """Look into a broker's files.
-
-    Nothing is changed or locked: it works while a broker runs, and on stores that Java
-    RocketMQ wrote.
-    """
-    log_to_stderr(0)
-
-
-@app.command()
 def check(directory: Directory, as_json: options.Json = False) -> None:
     """Verify every record, queue entry and index entry; code 1 when something was lost."""
     from rocketq.store.check import Severity, check_store
 
+    log_to_stderr(0)
     _check_is_store(directory)
     errors = 0
     try:
@@ -49,14 +36,13 @@ def check(directory: Directory, as_json: options.Json = False) -> None:
     except (RocketqError, OSError) as error:
         fail(error)
     if errors:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
-@app.command()
 def dump(
     directory: Directory,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="T", help="Only messages of this topic.")
+        str | None, Option("--topic", metavar="T", help="Only messages of this topic.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -64,6 +50,7 @@ def dump(
     from rocketq.cli.message_text import data_of, line_of
     from rocketq.store.dump import dump_store
 
+    log_to_stderr(0)
     _check_is_store(directory)
     try:
         for message in dump_store(directory, topic):
@@ -80,3 +67,11 @@ def dump(
 def _check_is_store(directory: Path) -> None:
     if not (directory / "commitlog").is_dir():
         fail(f"{directory} is no store: it holds no commitlog directory")
+
+
+run = group(
+    "Look into a broker's files.\n\n"
+    "Nothing is changed or locked: it works while a broker runs, and on stores that Java\n"
+    "RocketMQ wrote.",
+    {"check": check, "dump": dump},
+)

@@ -13,16 +13,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.admin import connected, messages
 from rocketq.admin.errors import UnknownTopic
 from rocketq.admin.messages import QueueRange
 from rocketq.cli import options
+from rocketq.cli.commands import Argument, Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.message_text import body_of, data_of, line_of
 from rocketq.cli.rate_line import RateLine
-from rocketq.cli.serving import run
+from rocketq.cli.serving import run_async
 from rocketq.client.api import BrokerApi
 from rocketq.client.lite_pull_consumer import LitePullConsumer
 from rocketq.client.subscription import Expression, Sql
@@ -32,8 +31,6 @@ from rocketq.message.flags import PullFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP
 from rocketq.message.record import decode_records
-
-app = options.application()
 
 _HOLD_MS: Final = 15_000
 _PULL_TIMEOUT_S: Final = 30.0
@@ -47,33 +44,32 @@ _FIRST_TIME_MS: Final = 10**12
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-@app.command()
 def tail(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    topic: Annotated[str, Argument(metavar="TOPIC", help="What to read.")],
     name_servers: options.NameServers = None,
     start: Annotated[
         str,
-        typer.Option(
+        Option(
             "--from",
             metavar="WHERE",
             help="earliest, latest, an offset, a time (2026-01-31T12:00), or 10m: ten minutes ago.",
         ),
     ] = "latest",
     tag: Annotated[
-        str | None, typer.Option("--tag", metavar="TAGS", help="Only these: paid || sent")
+        str | None, Option("--tag", metavar="TAGS", help="Only these: paid || sent")
     ] = None,
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="CONDITION", help="Only where region = 'eu'.")
+        str | None, Option("--sql", metavar="CONDITION", help="Only where region = 'eu'.")
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="GROUP", help="As a member of this consumer group."),
+        Option("--group", metavar="GROUP", help="As a member of this consumer group."),
     ] = None,
     max_count: Annotated[
-        int | None, typer.Option("-c", "--count", metavar="N", min=1, help="End after so many.")
+        int | None, Option("-c", "--count", metavar="N", minimum=1, help="End after so many.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Wait for more, or end with the last one.")
+        bool, Option("--follow/--no-follow", help="Wait for more, or end with the last one.")
     ] = True,
     as_json: options.Json = False,
 ) -> None:
@@ -82,7 +78,6 @@ def tail(
     On a terminal a line shows when and where a message was stored, its tag and keys, and
     the body; in a pipe it is the body alone, and with --json all of it.
 
-    \b
     rocketq tail orders
     rocketq tail orders --from earliest --no-follow --json | jq .body
     rocketq tail orders --sql "region = 'eu' AND total > 100"
@@ -112,13 +107,16 @@ def tail(
                     return
 
     try:
-        run(work)
+        run_async(work)
     except KeyboardInterrupt:
         pass  # the usual way to end it
     except BrokenPipeError:
         sys.stderr.close()  # whoever read it has seen enough
     except RocketqError as error:
         fail(error)
+
+
+run = command(tail)
 
 
 def _print(message: MessageExt, *, as_json: bool, in_pipe: bool) -> None:

@@ -5,12 +5,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import local_address
 from rocketq.cli import options
 from rocketq.cli.broker import broker_ports
+from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.serving import (
     check_ports_free,
@@ -25,8 +24,6 @@ from rocketq.common.config import ConfigError
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 
-app = options.application()
-
 _REGISTRATION_TIMEOUT_S: Final = 30.0
 
 # Keys that name a port or a place twice over when two servers share one command line.
@@ -38,19 +35,18 @@ _OWN_OPTIONS: Final = {
 }
 
 
-@app.command()
 def up(
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where the data is kept.")
+        Path, Option("--dir", metavar="DIR", help="Where the data is kept.")
     ] = Path("rocketq-data"),
     host: Annotated[
-        str, typer.Option(metavar="H", help="The address to listen on; 0.0.0.0 is every one.")
+        str, Option(metavar="H", help="The address to listen on; 0.0.0.0 is every one.")
     ] = "127.0.0.1",
     namesrv_port: Annotated[
-        int, typer.Option(metavar="P", help="The NameServer's port; 0 picks a free one.")
+        int, Option(metavar="P", help="The NameServer's port; 0 picks a free one.")
     ] = 9876,
     broker_port: Annotated[
-        int, typer.Option(metavar="P", help="The broker's port; 0 picks a free one.")
+        int, Option(metavar="P", help="The broker's port; 0 picks a free one.")
     ] = 10911,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
@@ -60,7 +56,6 @@ def up(
     Everything is kept below DIR and found there again the next time. When both accept
     requests, one line is printed: `ready namesrv=HOST:PORT broker=HOST:PORT pid=N`.
 
-    \b
     rocketq up --dir /tmp/try --namesrv-port 0 --broker-port 0
     rocketq up --set flushDiskType=SYNC_FLUSH --set defaultTopicQueueNums=4
     """
@@ -117,6 +112,9 @@ def up(
                 await wait_for_either(stop, name_server, broker)
 
     serve(program)
+
+
+run = command(up)
 
 
 async def _registered(name_server: NameServer, broker_name: str) -> None:

@@ -3,11 +3,10 @@
 import time
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.admin import brokers
 from rocketq.admin.brokers import BrokerState
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
+from rocketq.cli.commands import Option
 from rocketq.client.api import BrokerApi
 
 _HEAD: Final = (
@@ -23,10 +22,10 @@ _MORE: Final = "{:<16}  {:<32} {:>14} {:>14} {:>14} {:>14}"
 async def cluster_list(
     api: BrokerApi,
     more: Annotated[
-        bool, typer.Option("-m", "--moreStats", help="Totals of yesterday and today.")
+        bool, Option("-m", "--moreStats", help="Totals of yesterday and today.")
     ] = False,
     cluster: Annotated[
-        str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Only this one.")
+        str | None, Option("-c", "--clusterName", metavar="CLUSTER", help="Only this one.")
     ] = None,
 ) -> Report:
     """List cluster infos."""
@@ -147,12 +146,12 @@ async def get_broker_config(
 @command("updateBrokerConfig")
 async def update_broker_config(
     api: BrokerApi,
-    key: Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="The option.")],
-    value: Annotated[str, typer.Option("-v", "--value", metavar="VALUE", help="Its value.")],
+    key: Annotated[str, Option("-k", "--key", metavar="KEY", help="The option.")],
+    value: Annotated[str, Option("-v", "--value", metavar="VALUE", help="Its value.")],
     broker: BrokerAddress = None,
     cluster: Cluster = None,
     slaves_too: Annotated[
-        bool, typer.Option("-a", "--updateAllBroker", help="Slaves of the cluster too.")
+        bool, Option("-a", "--updateAllBroker", help="Slaves of the cluster too.")
     ] = False,
 ) -> Report:
     """Update broker's config."""

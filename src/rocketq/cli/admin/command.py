@@ -16,13 +16,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-import typer
-from typer.core import TyperGroup
-
-from rocketq.admin import AdminError, connected
+from rocketq.admin import connected
 from rocketq.cli import options
+from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.failures import fail, log_to_stderr
-from rocketq.cli.serving import run
+from rocketq.cli.serving import run_async
 from rocketq.client.api import BrokerApi
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
@@ -38,60 +36,32 @@ class Report:
     lines: Iterable[str]
 
 
-class UsageError(AdminError):
-    """Options that do not go together; the usage is shown with it."""
-
-
-class AnyCaseGroup(TyperGroup):
-    """Finds its commands however their names are written, as mqadmin does."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        found = super().get_command(ctx, cmd_name)
-        if found is None:
-            by_lower = {name.lower(): command for name, command in self.commands.items()}
-            found = by_lower.get(cmd_name.lower())
-        return found
-
-
-app = typer.Typer(
-    cls=AnyCaseGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Everything mqadmin does, with its names and options; `--json` prints data.",
-)
+TABLE: dict[str, Callable[..., None]] = {}
+"""All sub-commands by name, in the order in which they were declared."""
 
 
 def command(name: str) -> Callable[[F], F]:
     """Declare a sub-command under RocketMQ's name."""
 
     def declare(function: F) -> F:
-        app.command(name)(_callable(name, function))
+        TABLE[name] = _callable(name, function)
         return function
 
     return declare
 
 
 def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable[..., None]:
-    """The function as typer wants it: blocking, with the shared options in its signature."""
+    """The function as a command: blocking, with the shared options in its signature."""
 
     @functools.wraps(function)
-    def call(
-        *, name_servers: str | None, as_json: bool, context: typer.Context, **own: Any
-    ) -> None:
+    def call(*, name_servers: str | None, as_json: bool, **own: Any) -> None:
         async def work() -> None:
             async with connected(options.known_name_servers(name_servers)) as api:
                 show(await function(api, **own), as_json=as_json)
 
         log_to_stderr(-1)  # what goes wrong is said once, at the end
         try:
-            run(work)
-        except UsageError as error:
-            typer.echo(error, err=True)
-            typer.echo(context.get_help(), err=True)
-            raise SystemExit(1) from None
+            run_async(work)
         except RocketqError as error:
             fail(f"{name} failed: {error}")
 
@@ -102,7 +72,6 @@ def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable
     shared = [
         inspect.Parameter("name_servers", keyword, default=None, annotation=options.NameServers),
         inspect.Parameter("as_json", keyword, default=False, annotation=options.Json),
-        inspect.Parameter("context", keyword, annotation=typer.Context),
     ]
     parameters = [*(each.replace(kind=keyword) for each in own_parameters), *shared]
     call.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -122,21 +91,19 @@ def show(report: Report, *, as_json: bool) -> None:
 
 # --- options that many sub-commands have -------------------------------------------------
 
-Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="The topic.")]
+Topic = Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="The topic.")]
 Group = Annotated[
-    str, typer.Option("-g", "--groupName", "--group", metavar="GROUP", help="The consumer group.")
+    str, Option("-g", "--groupName", "--group", metavar="GROUP", help="The consumer group.")
 ]
 BrokerAddress = Annotated[
     str | None,
-    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="One broker, by its address."),
+    Option("-b", "--brokerAddr", metavar="HOST:PORT", help="One broker, by its address."),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="All masters of a cluster."),
+    Option("-c", "--clusterName", metavar="CLUSTER", help="All masters of a cluster."),
 ]
-RouteCluster = Annotated[
-    str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", hidden=True)
-]
+RouteCluster = Annotated[str | None, Option("-c", "--cluster", metavar="CLUSTER", hidden=True)]
 
 
 def either(broker: str | None, cluster: str | None) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.admin import brokers, groups
 from rocketq.admin.groups import GroupProgress
 from rocketq.admin.versions import version_name
@@ -13,13 +11,13 @@ from rocketq.cli.admin.command import (
     Group,
     Report,
     RouteCluster,
-    UsageError,
     command,
     either,
     flag,
 )
 from rocketq.cli.admin.java_text import group_fields, group_text
 from rocketq.cli.admin.times import to_the_second
+from rocketq.cli.commands import Option, UsageError
 from rocketq.client.api import BrokerApi
 from rocketq.common import json
 from rocketq.message.names import is_retry_topic
@@ -54,43 +52,43 @@ async def update_sub_group(
     cluster: Cluster = None,
     consume_enable: Annotated[
         str | None,
-        typer.Option("-s", "--consumeEnable", metavar="true|false", help="May it consume?"),
+        Option("-s", "--consumeEnable", metavar="true|false", help="May it consume?"),
     ] = None,
     from_min: Annotated[
         str | None,
-        typer.Option("-m", "--consumeFromMinEnable", metavar="true|false", help="From the start?"),
+        Option("-m", "--consumeFromMinEnable", metavar="true|false", help="From the start?"),
     ] = None,
     broadcast: Annotated[
         str | None,
-        typer.Option("-d", "--consumeBroadcastEnable", metavar="true|false", help="Broadcasting?"),
+        Option("-d", "--consumeBroadcastEnable", metavar="true|false", help="Broadcasting?"),
     ] = None,
     orderly: Annotated[
         str | None,
-        typer.Option("-o", "--consumeMessageOrderly", metavar="true|false", help="In order?"),
+        Option("-o", "--consumeMessageOrderly", metavar="true|false", help="In order?"),
     ] = None,
     retry_queues: Annotated[
-        int, typer.Option("-q", "--retryQueueNums", metavar="N", help="Queues for retries.")
+        int, Option("-q", "--retryQueueNums", metavar="N", help="Queues for retries.")
     ] = 1,
     retry_times: Annotated[
-        int, typer.Option("-r", "--retryMaxTimes", metavar="N", help="Retries before it is dead.")
+        int, Option("-r", "--retryMaxTimes", metavar="N", help="Retries before it is dead.")
     ] = 16,
     retry_policy: Annotated[
         str | None,
-        typer.Option("-p", "--groupRetryPolicy", metavar="JSON", help="How long between retries."),
+        Option("-p", "--groupRetryPolicy", metavar="JSON", help="How long between retries."),
     ] = None,
     broker_id: Annotated[
-        int, typer.Option("-i", "--brokerId", metavar="ID", help="Consume from this broker id.")
+        int, Option("-i", "--brokerId", metavar="ID", help="Consume from this broker id.")
     ] = 0,
     slow_broker_id: Annotated[
         int,
-        typer.Option("-w", "--whichBrokerWhenConsumeSlowly", metavar="ID", help="When it is slow."),
+        Option("-w", "--whichBrokerWhenConsumeSlowly", metavar="ID", help="When it is slow."),
     ] = 1,
     notify: Annotated[
         str | None,
-        typer.Option("-a", "--notifyConsumerIdsChanged", metavar="true|false", hidden=True),
+        Option("-a", "--notifyConsumerIdsChanged", metavar="true|false", hidden=True),
     ] = None,
     attributes: Annotated[
-        str, typer.Option("--attributes", metavar="+K=V,-K", help="Attributes to set or drop.")
+        str, Option("--attributes", metavar="+K=V,-K", help="Attributes to set or drop.")
     ] = "",
 ) -> Report:
     """Update or create subscription group."""
@@ -134,7 +132,7 @@ async def delete_sub_group(
     cluster: Cluster = None,
     remove_offset: Annotated[
         str | None,
-        typer.Option("-r", "--removeOffset", metavar="true|false", help="Its offsets too?"),
+        Option("-r", "--removeOffset", metavar="true|false", help="Its offsets too?"),
     ] = None,
 ) -> Report:
     """Delete subscription group from broker."""
@@ -176,7 +174,7 @@ async def get_consumer_config(api: BrokerApi, group: Group) -> Report:
 async def consumer_connection(
     api: BrokerApi,
     group: Annotated[
-        str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="The consumer group.")
+        str, Option("-g", "--consumerGroup", metavar="GROUP", help="The consumer group.")
     ],
     broker: BrokerAddress = None,
 ) -> Report:
@@ -206,9 +204,9 @@ def _client(client: ClientConnection) -> tuple[str, str, str, str]:
 async def producer_connection(
     api: BrokerApi,
     group: Annotated[
-        str, typer.Option("-g", "--producerGroup", metavar="GROUP", help="The producer group.")
+        str, Option("-g", "--producerGroup", metavar="GROUP", help="The producer group.")
     ],
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="A topic of it.")],
+    topic: Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="A topic of it.")],
 ) -> Report:
     """Query producer's socket connection and client version."""
     found = await groups.producer_connection(api, group, topic)
@@ -223,7 +221,7 @@ async def producer_connection(
 async def producer(
     api: BrokerApi,
     broker: Annotated[
-        str, typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address.")
+        str, Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address.")
     ],
 ) -> Report:
     """Query producer's instances, connection, status, etc."""
@@ -248,14 +246,14 @@ async def producer(
 async def consumer_progress(
     api: BrokerApi,
     group: Annotated[
-        str | None, typer.Option("-g", "--groupName", metavar="GROUP", help="Only this group.")
+        str | None, Option("-g", "--groupName", metavar="GROUP", help="Only this group.")
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("-t", "--topicName", metavar="TOPIC", help="Only this topic.")
+        str | None, Option("-t", "--topicName", metavar="TOPIC", help="Only this topic.")
     ] = None,
     show_clients: Annotated[
         str | None,
-        typer.Option("-s", "--showClientIP", metavar="true|false", help="Who reads which queue?"),
+        Option("-s", "--showClientIP", metavar="true|false", help="Who reads which queue?"),
     ] = None,
     cluster: RouteCluster = None,
 ) -> Report:
@@ -354,17 +352,17 @@ def _stats_lines(stats: ConsumeStats, clients: dict[MessageQueue, str] | None) -
 async def broker_consume_stats(
     api: BrokerApi,
     broker: Annotated[
-        str, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The broker's address.")
+        str, Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The broker's address.")
     ],
     timeout_ms: Annotated[
-        int, typer.Option("-t", "--timeoutMillis", metavar="MS", help="How long to wait.")
+        int, Option("-t", "--timeoutMillis", metavar="MS", help="How long to wait.")
     ] = 50_000,
     level: Annotated[
-        int, typer.Option("-l", "--level", metavar="N", help="Only rows at least this far behind.")
+        int, Option("-l", "--level", metavar="N", help="Only rows at least this far behind.")
     ] = 0,
     ordered: Annotated[
         str | None,
-        typer.Option("-o", "--order", metavar="true|false", help="Only ordered topics?"),
+        Option("-o", "--order", metavar="true|false", help="Only ordered topics?"),
     ] = None,
 ) -> Report:
     """Fetch broker consume stats data."""

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from rocketq.admin import AdminError, messages, topics
 from rocketq.admin.messages import MessageTrack
-from rocketq.cli.admin.command import Report, RouteCluster, Topic, UsageError, command, flag
+from rocketq.cli.admin.command import Report, RouteCluster, Topic, command, flag
 from rocketq.cli.admin.java_text import map_text, message_text, queue_text, text_of
 from rocketq.cli.admin.times import parse_optional_time, to_the_millisecond
+from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.message_text import data_of
 from rocketq.client.api import BrokerApi
 from rocketq.message.message import Message, MessageExt
@@ -20,20 +19,16 @@ _BY_KEY: Final = "{:<50} {:>4} {:>40}"
 _BODIES: Final = Path("/tmp/rocketmq/msgbodys")
 _DASHES: Final = "-" * 56
 
-MessageId = Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="The message's id.")]
+MessageId = Annotated[str, Option("-i", "--msgId", metavar="ID", help="The message's id.")]
 BodyFormat = Annotated[
     str | None,
-    typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Print the body in this charset."),
+    Option("-f", "--bodyFormat", metavar="CHARSET", help="Print the body in this charset."),
 ]
 Begin = Annotated[
     str | None,
-    typer.Option(
-        "-b", "--beginTimestamp", metavar="TIME", help="From: ms, or yyyy-MM-dd#HH:mm:ss:SSS"
-    ),
+    Option("-b", "--beginTimestamp", metavar="TIME", help="From: ms, or yyyy-MM-dd#HH:mm:ss:SSS"),
 ]
-End = Annotated[
-    str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Until then.")
-]
+End = Annotated[str | None, Option("-e", "--endTimestamp", metavar="TIME", help="Until then.")]
 
 
 # --- found --------------------------------------------------------------------------------
@@ -47,14 +42,14 @@ async def query_msg_by_id(
     body_format: BodyFormat = None,
     group: Annotated[
         str | None,
-        typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: consume it there."),
+        Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: consume it there."),
     ] = None,
     client_id: Annotated[
-        str | None, typer.Option("-d", "--clientId", metavar="ID", help="The consumer's client.")
+        str | None, Option("-d", "--clientId", metavar="ID", help="The consumer's client.")
     ] = None,
     again: Annotated[
         str | None,
-        typer.Option("-s", "--sendMessage", metavar="true|false", help="Send it once more?"),
+        Option("-s", "--sendMessage", metavar="true|false", help="Send it once more?"),
     ] = None,
     cluster: RouteCluster = None,
 ) -> Report:
@@ -89,14 +84,14 @@ async def query_msg_by_unique_key(
     topic: Topic,
     unique_id: MessageId,
     show_all: Annotated[
-        bool, typer.Option("-a", "--showAll", help="All messages with the id, not only one.")
+        bool, Option("-a", "--showAll", help="All messages with the id, not only one.")
     ] = False,
     group: Annotated[
         str | None,
-        typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: consume it there."),
+        Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: consume it there."),
     ] = None,
     client_id: Annotated[
-        str | None, typer.Option("-d", "--clientId", metavar="ID", help="The consumer's client.")
+        str | None, Option("-d", "--clientId", metavar="ID", help="The consumer's client.")
     ] = None,
     cluster: RouteCluster = None,
 ) -> Report:
@@ -118,10 +113,10 @@ async def query_msg_by_offset(
     api: BrokerApi,
     topic: Topic,
     broker_name: Annotated[
-        str, typer.Option("-b", "--brokerName", metavar="NAME", help="The broker, by its name.")
+        str, Option("-b", "--brokerName", metavar="NAME", help="The broker, by its name.")
     ],
-    queue_id: Annotated[int, typer.Option("-i", "--queueId", metavar="ID", help="The queue.")],
-    offset: Annotated[int, typer.Option("-o", "--offset", metavar="N", help="The offset in it.")],
+    queue_id: Annotated[int, Option("-i", "--queueId", metavar="ID", help="The queue.")],
+    offset: Annotated[int, Option("-o", "--offset", metavar="N", help="The offset in it.")],
     body_format: BodyFormat = None,
 ) -> Report:
     """Query Message by offset."""
@@ -136,11 +131,11 @@ async def query_msg_by_offset(
 async def query_msg_by_key(
     api: BrokerApi,
     topic: Topic,
-    key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="The key.")],
+    key: Annotated[str, Option("-k", "--msgKey", metavar="KEY", help="The key.")],
     begin: Begin = None,
     end: End = None,
     max_count: Annotated[
-        int, typer.Option("-m", "--maxNum", metavar="N", help="At most this many.")
+        int, Option("-m", "--maxNum", metavar="N", help="At most this many.")
     ] = 64,
     cluster: RouteCluster = None,
 ) -> Report:
@@ -163,14 +158,14 @@ async def query_msg_by_key(
 async def query_cq(
     api: BrokerApi,
     topic: Topic,
-    queue_id: Annotated[int, typer.Option("-q", "--queue", metavar="ID", help="The queue.")],
-    index: Annotated[int, typer.Option("-i", "--index", metavar="N", help="The first entry.")],
-    count: Annotated[int, typer.Option("-c", "--count", metavar="N", help="How many.")] = 10,
+    queue_id: Annotated[int, Option("-q", "--queue", metavar="ID", help="The queue.")],
+    index: Annotated[int, Option("-i", "--index", metavar="N", help="The first entry.")],
+    count: Annotated[int, Option("-c", "--count", metavar="N", help="How many.")] = 10,
     broker: Annotated[
-        str | None, typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker.")
+        str | None, Option("-b", "--broker", metavar="HOST:PORT", help="The broker.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("-g", "--consumer", metavar="GROUP", help="With its filter.")
+        str | None, Option("-g", "--consumer", metavar="GROUP", help="With its filter.")
     ] = None,
 ) -> Report:
     """Query cq command."""
@@ -205,17 +200,17 @@ async def print_msg(
     api: BrokerApi,
     topic: Topic,
     charset: Annotated[
-        str, typer.Option("-c", "--charsetName", metavar="CHARSET", help="Of the bodies.")
+        str, Option("-c", "--charsetName", metavar="CHARSET", help="Of the bodies.")
     ] = "UTF-8",
     tags: Annotated[
-        str, typer.Option("-s", "--subExpression", metavar="TAGS", help="TagA || TagB")
+        str, Option("-s", "--subExpression", metavar="TAGS", help="TagA || TagB")
     ] = "*",
     begin: Begin = None,
     end: End = None,
     print_body: Annotated[
-        str | None, typer.Option("-d", "--printBody", metavar="true|false", help="[true]")
+        str | None, Option("-d", "--printBody", metavar="true|false", help="[true]")
     ] = None,
-    lmq_parent: Annotated[str | None, typer.Option("-l", "--lmqParentTopic", hidden=True)] = None,
+    lmq_parent: Annotated[str | None, Option("-l", "--lmqParentTopic", hidden=True)] = None,
 ) -> Report:
     """Print Message Detail."""
     with_body = flag(print_body, True)
@@ -247,23 +242,23 @@ async def consume_message(
     api: BrokerApi,
     topic: Topic,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="Only this broker.")
+        str | None, Option("-b", "--brokerName", metavar="NAME", help="Only this broker.")
     ] = None,
     queue_id: Annotated[
-        int | None, typer.Option("-i", "--queueId", metavar="ID", help="Only this queue, with -b.")
+        int | None, Option("-i", "--queueId", metavar="ID", help="Only this queue, with -b.")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option("-o", "--offset", metavar="N", help="From here on, with -i.")
+        int | None, Option("-o", "--offset", metavar="N", help="From here on, with -i.")
     ] = None,
-    group: Annotated[str | None, typer.Option("-g", "--consumerGroup", hidden=True)] = None,
+    group: Annotated[str | None, Option("-g", "--consumerGroup", hidden=True)] = None,
     begin: Annotated[
-        str | None, typer.Option("-s", "--beginTimestamp", metavar="TIME", help="From then on.")
+        str | None, Option("-s", "--beginTimestamp", metavar="TIME", help="From then on.")
     ] = None,
     end: Annotated[
-        str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Until then.")
+        str | None, Option("-e", "--endTimestamp", metavar="TIME", help="Until then.")
     ] = None,
     count: Annotated[
-        int, typer.Option("-c", "--MessageNumber", metavar="N", help="At most this many.")
+        int, Option("-c", "--MessageNumber", metavar="N", help="At most this many.")
     ] = 128,
 ) -> Report:
     """Consume message."""
@@ -317,20 +312,18 @@ async def consume_message(
 async def send_message(
     api: BrokerApi,
     topic: Topic,
-    body: Annotated[str, typer.Option("-p", "--body", metavar="TEXT", help="The body.")],
+    body: Annotated[str, Option("-p", "--body", metavar="TEXT", help="The body.")],
     keys: Annotated[
-        str | None, typer.Option("-k", "--key", metavar="KEYS", help="Its keys, blank between.")
+        str | None, Option("-k", "--key", metavar="KEYS", help="Its keys, blank between.")
     ] = None,
-    tags: Annotated[
-        str | None, typer.Option("-c", "--tags", metavar="TAG", help="Its tag.")
-    ] = None,
+    tags: Annotated[str | None, Option("-c", "--tags", metavar="TAG", help="Its tag.")] = None,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--broker", metavar="NAME", help="To this broker.")
+        str | None, Option("-b", "--broker", metavar="NAME", help="To this broker.")
     ] = None,
     queue_id: Annotated[
-        int | None, typer.Option("-i", "--qid", metavar="ID", help="To this queue, with -b.")
+        int | None, Option("-i", "--qid", metavar="ID", help="To this queue, with -b.")
     ] = None,
-    trace: Annotated[str | None, typer.Option("-m", "--msgTraceEnable", hidden=True)] = None,
+    trace: Annotated[str | None, Option("-m", "--msgTraceEnable", hidden=True)] = None,
 ) -> Report:
     """Send a message."""
     if queue_id is not None and broker_name is None:

@@ -2,19 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
 from rocketq.admin import name_servers
 from rocketq.cli.admin.command import Report, command
+from rocketq.cli.commands import Option
 from rocketq.client.api import BrokerApi
 
-Namespace = Annotated[
-    str, typer.Option("-s", "--namespace", metavar="NAMESPACE", help="The namespace.")
-]
-Key = Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="The key.")]
-Value = Annotated[str, typer.Option("-v", "--value", metavar="VALUE", help="The value.")]
+Namespace = Annotated[str, Option("-s", "--namespace", metavar="NAMESPACE", help="The namespace.")]
+Key = Annotated[str, Option("-k", "--key", metavar="KEY", help="The key.")]
+Value = Annotated[str, Option("-v", "--value", metavar="VALUE", help="The value.")]
 BrokerName = Annotated[
-    str, typer.Option("-b", "--brokerName", metavar="NAME", help="The broker, by its name.")
+    str, Option("-b", "--brokerName", metavar="NAME", help="The broker, by its name.")
 ]
 
 

@@ -2,22 +2,21 @@
 
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.admin import brokers, offsets
 from rocketq.admin.offsets import ResetResult
-from rocketq.cli.admin.command import Report, RouteCluster, Topic, UsageError, command, flag
+from rocketq.cli.admin.command import Report, RouteCluster, Topic, command, flag
 from rocketq.cli.admin.times import parse_time
+from rocketq.cli.commands import Option, UsageError
 from rocketq.client.api import BrokerApi
 from rocketq.message.queue import MessageQueue
 
 _NEW: Final = "{:<40}  {:<40}  {:<40}"
 _OLD: Final = "{:<20}  {:<20}  {:<20}  {:<20}  {:<20}  {:<20}"
 
-Group = Annotated[str, typer.Option("-g", "--group", metavar="GROUP", help="The consumer group.")]
+Group = Annotated[str, Option("-g", "--group", metavar="GROUP", help="The consumer group.")]
 Force = Annotated[
     str | None,
-    typer.Option("-f", "--force", metavar="true|false", help="Forward too? Else only back. [true]"),
+    Option("-f", "--force", metavar="true|false", help="Forward too? Else only back. [true]"),
 ]
 
 
@@ -28,20 +27,18 @@ async def reset_offset_by_time(
     topic: Topic,
     at: Annotated[
         str,
-        typer.Option(
-            "-s", "--timestamp", metavar="TIME", help="now, ms, or yyyy-MM-dd#HH:mm:ss:SSS"
-        ),
+        Option("-s", "--timestamp", metavar="TIME", help="now, ms, or yyyy-MM-dd#HH:mm:ss:SSS"),
     ],
     force: Force = None,
     broker: Annotated[
         str | None,
-        typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: only one queue."),
+        Option("-b", "--broker", metavar="HOST:PORT", help="With -q: only one queue."),
     ] = None,
     queue_id: Annotated[
-        int | None, typer.Option("-q", "--queue", metavar="ID", help="The queue, with -b.")
+        int | None, Option("-q", "--queue", metavar="ID", help="The queue, with -b.")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option("-o", "--offset", metavar="N", help="To this offset, with -q.")
+        int | None, Option("-o", "--offset", metavar="N", help="To this offset, with -q.")
     ] = None,
     cluster: RouteCluster = None,
 ) -> Report:
@@ -112,15 +109,15 @@ def _lines(result: ResetResult, last_heading: str) -> list[str]:
 async def clone_group_offset(
     api: BrokerApi,
     source: Annotated[
-        str, typer.Option("-s", "--srcGroup", metavar="GROUP", help="The group to copy from.")
+        str, Option("-s", "--srcGroup", metavar="GROUP", help="The group to copy from.")
     ],
     destination: Annotated[
-        str, typer.Option("-d", "--destGroup", metavar="GROUP", help="The group to copy to.")
+        str, Option("-d", "--destGroup", metavar="GROUP", help="The group to copy to.")
     ],
     topic: Topic,
     offline: Annotated[
         str | None,
-        typer.Option("-o", "--offline", metavar="true|false", help="Though nobody is online?"),
+        Option("-o", "--offline", metavar="true|false", help="Though nobody is online?"),
     ] = None,
 ) -> Report:
     """Clone offset from other group."""

@@ -4,7 +4,7 @@ import time
 from datetime import datetime
 from typing import Final
 
-from rocketq.cli.admin.command import UsageError
+from rocketq.cli.commands import UsageError
 
 _DATE_FORM: Final = "%Y-%m-%d#%H:%M:%S"
 

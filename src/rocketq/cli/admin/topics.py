@@ -2,8 +2,6 @@
 
 from typing import Annotated, Final
 
-import typer
-
 from rocketq.admin import brokers, topics
 from rocketq.cli.admin.command import (
     BrokerAddress,
@@ -11,13 +9,13 @@ from rocketq.cli.admin.command import (
     Report,
     RouteCluster,
     Topic,
-    UsageError,
     command,
     either,
     flag,
 )
 from rocketq.cli.admin.java_text import map_text, topic_text
 from rocketq.cli.admin.times import to_the_millisecond
+from rocketq.cli.commands import Option, UsageError
 from rocketq.client.api import BrokerApi
 from rocketq.common import json
 from rocketq.remoting.bodies.registration import TopicConfig
@@ -38,7 +36,7 @@ _UNIT_SUB: Final = 2
 async def topic_list(
     api: BrokerApi,
     by_cluster: Annotated[
-        bool, typer.Option("-c", "--clusterModel", help="With clusters and consumer groups.")
+        bool, Option("-c", "--clusterModel", help="With clusters and consumer groups.")
     ] = False,
 ) -> Report:
     """Fetch all topic list from name server."""
@@ -60,7 +58,7 @@ async def topic_list(
 async def topic_route(
     api: BrokerApi,
     topic: Topic,
-    as_list: Annotated[bool, typer.Option("-l", "--list", help="A line for each broker.")] = False,
+    as_list: Annotated[bool, Option("-l", "--list", help="A line for each broker.")] = False,
 ) -> Report:
     """Examine topic route info."""
     route = await topics.route(api, topic)
@@ -136,23 +134,23 @@ async def update_topic(
     broker: BrokerAddress = None,
     cluster: Cluster = None,
     read_queues: Annotated[
-        int, typer.Option("-r", "--readQueueNums", metavar="N", help="Queues to read from.")
+        int, Option("-r", "--readQueueNums", metavar="N", help="Queues to read from.")
     ] = 8,
     write_queues: Annotated[
-        int, typer.Option("-w", "--writeQueueNums", metavar="N", help="Queues to write to.")
+        int, Option("-w", "--writeQueueNums", metavar="N", help="Queues to write to.")
     ] = 8,
     perm: Annotated[
-        int, typer.Option("-p", "--perm", metavar="PERM", help="2 write, 4 read, 6 both.")
+        int, Option("-p", "--perm", metavar="PERM", help="2 write, 4 read, 6 both.")
     ] = 6,
     order: Annotated[
         str | None,
-        typer.Option("-o", "--order", metavar="true|false", help="Keep its queues in place."),
+        Option("-o", "--order", metavar="true|false", help="Keep its queues in place."),
     ] = None,
-    unit: Annotated[str | None, typer.Option("-u", "--unit", hidden=True)] = None,
-    unit_sub: Annotated[str | None, typer.Option("-s", "--hasUnitSub", hidden=True)] = None,
+    unit: Annotated[str | None, Option("-u", "--unit", hidden=True)] = None,
+    unit_sub: Annotated[str | None, Option("-s", "--hasUnitSub", hidden=True)] = None,
     attributes: Annotated[
         str,
-        typer.Option("-a", "--attributes", metavar="+K=V,-K", help="Attributes to set or drop."),
+        Option("-a", "--attributes", metavar="+K=V,-K", help="Attributes to set or drop."),
     ] = "",
 ) -> Report:
     """Update or create topic."""
@@ -198,9 +196,7 @@ def _attribute(text: str) -> tuple[str, str]:
 async def delete_topic(
     api: BrokerApi,
     topic: Topic,
-    cluster: Annotated[
-        str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="The cluster.")
-    ],
+    cluster: Annotated[str, Option("-c", "--clusterName", metavar="CLUSTER", help="The cluster.")],
 ) -> Report:
     """Delete topic from broker and NameServer."""
     await topics.delete(api, topic, cluster)
@@ -215,9 +211,7 @@ async def delete_topic(
 async def update_topic_perm(
     api: BrokerApi,
     topic: Topic,
-    perm: Annotated[
-        int, typer.Option("-p", "--perm", metavar="PERM", help="2 write, 4 read, 6 both.")
-    ],
+    perm: Annotated[int, Option("-p", "--perm", metavar="PERM", help="2 write, 4 read, 6 both.")],
     broker: BrokerAddress = None,
     cluster: Cluster = None,
 ) -> Report:
@@ -240,12 +234,10 @@ async def update_topic_perm(
 async def update_order_conf(
     api: BrokerApi,
     topic: Topic,
-    method: Annotated[
-        str, typer.Option("-m", "--method", metavar="put|get|delete", help="What to do.")
-    ],
+    method: Annotated[str, Option("-m", "--method", metavar="put|get|delete", help="What to do.")],
     value: Annotated[
         str | None,
-        typer.Option("-v", "--orderConf", metavar="CONF", help="broker-a:8;broker-b:8"),
+        Option("-v", "--orderConf", metavar="CONF", help="broker-a:8;broker-b:8"),
     ] = None,
 ) -> Report:
     """Create or update or delete order conf."""
@@ -271,7 +263,7 @@ async def allocate_mq(
     api: BrokerApi,
     topic: Topic,
     addresses: Annotated[
-        str, typer.Option("-i", "--ipList", metavar="IP,IP", help="The clients to share among.")
+        str, Option("-i", "--ipList", metavar="IP,IP", help="The clients to share among.")
     ],
 ) -> Report:
     """Allocate MQ."""
@@ -293,10 +285,10 @@ async def allocate_mq(
 async def stats_all(
     api: BrokerApi,
     active_only: Annotated[
-        bool, typer.Option("-a", "--activeTopic", help="Only topics with traffic.")
+        bool, Option("-a", "--activeTopic", help="Only topics with traffic.")
     ] = False,
     topic: Annotated[
-        str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="Only this topic.")
+        str | None, Option("-t", "--topic", metavar="TOPIC", help="Only this topic.")
     ] = None,
 ) -> Report:
     """Topic and Consumer tps stats."""
