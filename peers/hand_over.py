@@ -16,6 +16,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from peers.outcomes import Column, Outcome, Outcomes
@@ -73,6 +74,9 @@ class Ledger:
     def missing(self, kind: str) -> set[str]:
         return self.of_kind(kind) - self.received.keys()
 
+    def is_complete(self, kind: str) -> bool:
+        return not self.missing(kind)
+
     def doubled(self) -> dict[str, int]:
         return {body: count for body, count in self.received.items() if count > 1}
 
@@ -123,7 +127,7 @@ async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, 
             for kind in KINDS:
                 wanted = f"{kind} messages of turn {ledger.turn - 1}"
                 try:
-                    await until(lambda kind=kind: not ledger.missing(kind), wanted, WITHIN_S)
+                    await until(partial(ledger.is_complete, kind), wanted, WITHIN_S)
                     found[kind] = Outcome(True)
                 except AssertionError:
                     found[kind] = Outcome(False, f"missing: {sorted(ledger.missing(kind))}")
@@ -146,7 +150,7 @@ async def look_at_earlier(namesrv: str, ledger: Ledger) -> Outcome:
     async with connected(namesrv) as api:
         for body in (bodies[0], bodies[-1]):
             try:
-                ways = [
+                ways: list[Sequence[MessageExt | None]] = [
                     await admin_messages.by_key(api, TOPIC, body),
                     await admin_messages.by_unique_key(api, TOPIC, ledger.sent[body]),
                     [await admin_messages.by_id(api, TOPIC, ledger.stored[body])],

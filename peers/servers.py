@@ -26,7 +26,7 @@ from peers import java
 from peers.rocketmq import probe
 
 STOP_WITHIN_S = 60.0
-READY_WITHIN_S = 120.0
+READY_WITHIN_S = 300.0
 # The messages of a test are few; files of the usual 1 GB would only cost disk and start-up time.
 # Both sides are told the same, since a store's file size cannot change.
 COMMON_SETTINGS = {

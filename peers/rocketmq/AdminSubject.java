@@ -15,10 +15,20 @@ import org.apache.rocketmq.common.message.Message;
  */
 public class AdminSubject {
     public static void main(String[] arguments) throws Exception {
+        try {
+            live(arguments[0]);
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    static void live(String namesrv) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("LiveProducer", true, null);
-        producer.setNamesrvAddr(arguments[0]);
+        producer.setNamesrvAddr(namesrv);
+        producer.setMqClientApiTimeout(30_000);
         producer.setInstanceName("live-producer");
-        producer.setSendMsgTimeout(20_000);
+        producer.setSendMsgTimeout(60_000);
         producer.start();
         SendResult last = null;
         for (int i = 0; i < 20; i++) {
@@ -26,7 +36,8 @@ public class AdminSubject {
             last = producer.send(new Message("LiveTopic", "TagL", "k" + i, body));
         }
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("LiveGroup");
-        consumer.setNamesrvAddr(arguments[0]);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setMqClientApiTimeout(30_000);
         consumer.setInstanceName("live-consumer");
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -283,7 +283,6 @@ public class Features {
         String topic = topic();
         producer().send(message(topic, "plain"));
         TransactionMQProducer producer = new TransactionMQProducer(group());
-        producer.setNamesrvAddr(namesrv);
         AtomicInteger checks = new AtomicInteger();
         producer.setTransactionListener(new TransactionListener() {
             @Override
@@ -297,8 +296,7 @@ public class Features {
                 return LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        producer.start();
-        CLOSERS.add(producer::shutdown);
+        start(producer);
         Set<String> seen = ConcurrentHashMap.newKeySet();
         DefaultMQPushConsumer consumer = pushConsumer(group(), topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -556,7 +554,7 @@ public class Features {
                 }
                 try {
                     byte[] answer = ("re: " + body(message)).getBytes(StandardCharsets.UTF_8);
-                    replier.send(MessageUtil.createReplyMessage(message, answer), 3000);
+                    replier.send(MessageUtil.createReplyMessage(message, answer), 20_000);
                 } catch (Exception failure) {
                     failure.printStackTrace();
                 }
@@ -661,9 +659,7 @@ public class Features {
     static void trace() throws Exception {
         String topic = topic();
         DefaultMQProducer producer = new DefaultMQProducer(group(), true, traceTopic());
-        producer.setNamesrvAddr(namesrv);
-        producer.start();
-        CLOSERS.add(producer::shutdown);
+        start(producer);
         SendResult result = producer.send(message(topic, "traced"));
         DefaultMQProducer plain = producer();
         long end = System.currentTimeMillis() + 3_600_000;
@@ -687,9 +683,7 @@ public class Features {
         String topic = topic();
         String space = "ns" + RUN;
         DefaultMQProducer producer = new DefaultMQProducer(space, group());
-        producer.setNamesrvAddr(namesrv);
-        producer.start();
-        CLOSERS.add(producer::shutdown);
+        start(producer);
         producer.send(message(topic, "inside"));
         producer().send(message(topic, "outside"));
         Set<String> seen = ConcurrentHashMap.newKeySet();
@@ -716,7 +710,6 @@ public class Features {
         byte[] large = new byte[3_900_000];
         new java.util.Random(7).nextBytes(large);
         DefaultMQProducer producer = producer();
-        producer.setSendMsgTimeout(20_000);
         producer.send(message(topic, "small"));
         producer.send(new Message(topic, large));
         for (MessageExt message : consume(topic, "*", 2)) {
@@ -770,10 +763,17 @@ public class Features {
 
     static DefaultMQProducer producer() throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(group());
+        start(producer);
+        return producer;
+    }
+
+    /** Machines under test are busy machines: the usual three seconds say nothing here. */
+    static void start(DefaultMQProducer producer) throws Exception {
         producer.setNamesrvAddr(namesrv);
+        producer.setSendMsgTimeout(30_000);
+        producer.setMqClientApiTimeout(20_000);
         producer.start();
         CLOSERS.add(producer::shutdown);
-        return producer;
     }
 
     static void fill(String topic, int count) throws Exception {

@@ -28,7 +28,8 @@ public class Mixed {
         if (arguments[0].equals("send")) {
             DefaultMQProducer producer = new DefaultMQProducer("MixedJavaProducer");
             producer.setNamesrvAddr(namesrv);
-            producer.setSendMsgTimeout(20_000);
+            producer.setSendMsgTimeout(60_000);
+            producer.setMqClientApiTimeout(30_000);
             producer.start();
             for (int i = 0; i < count; i++) {
                 byte[] body = ("j" + i).getBytes(StandardCharsets.UTF_8);

@@ -31,7 +31,8 @@ async def offsets_by_time(trial: Trial) -> None:
 
 
 async def offset_reset(trial: Trial) -> None:
-    topic, group, received = trial.topic(), trial.group(), []
+    topic, group = trial.topic(), trial.group()
+    received: list[MessageExt] = []
     await trial.fill(topic, 20)
     await trial.opened(
         trial.consumer(group, collecting(received), topics=topic, persist_interval_s=0.2)
@@ -101,7 +102,8 @@ async def trace(trial: Trial) -> None:
 
 
 async def namespace(trial: Trial) -> None:
-    topic, space, received = trial.topic(), trial.group(), []
+    topic, space = trial.topic(), trial.group()
+    received: list[MessageExt] = []
     inside = await trial.producer(namespace=space)
     await inside.send(Message(topic, b"inside"))
     await (await trial.producer()).send(Message(topic, b"outside"))

@@ -127,7 +127,9 @@ async def delay(trial: Trial) -> None:
 
 def transaction(outcome: TransactionState) -> Feature:
     async def feature(trial: Trial) -> None:
-        topic, plain, checks, seen = trial.topic(), await trial.producer(), [], []
+        topic, plain = trial.topic(), await trial.producer()
+        checks: list[str] = []
+        seen: list[MessageExt] = []
 
         async def execute(message: Message, argument: object) -> TransactionState:
             return outcome

@@ -44,6 +44,8 @@ class Trial:
         return await self._open.enter_async_context(client)
 
     async def producer(self, **options: Any) -> Producer:
+        # Machines under test are busy machines: the usual three seconds say nothing here.
+        options.setdefault("send_timeout_s", 30)
         producer: Producer = await self.opened(
             Producer(self.group(), namesrv=self.namesrv, **options)
         )
