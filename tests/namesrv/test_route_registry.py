@@ -7,15 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from rocketq.common.clock import ManualClock
-from rocketq.namesrv.route_registry import (
+from rocketq.namesrv.registration import (
     BrokerAddress,
     Master,
     MinimumIdChange,
     Registration,
     RegistrationRefused,
-    RouteForm,
-    RouteRegistry,
 )
+from rocketq.namesrv.route_registry import RouteForm, RouteRegistry
 from rocketq.remoting.bodies.registration import DataVersion, TopicQueueMappingInfo
 from rocketq.remoting.bodies.route import QueueData
 

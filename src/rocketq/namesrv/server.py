@@ -17,7 +17,8 @@ from rocketq.namesrv.kv_config import KvConfig
 from rocketq.namesrv.processor.brokers import BrokerProcessor
 from rocketq.namesrv.processor.routes import RouteProcessor
 from rocketq.namesrv.processor.settings import SettingsProcessor
-from rocketq.namesrv.route_registry import MinimumIdChange, RouteRegistry
+from rocketq.namesrv.registration import MinimumIdChange
+from rocketq.namesrv.route_registry import RouteRegistry
 from rocketq.remoting.client import RemotingClient
 from rocketq.remoting.command import Command
 from rocketq.remoting.connection import Connection

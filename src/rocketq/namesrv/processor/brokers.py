@@ -4,13 +4,9 @@ import zlib
 
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
+from rocketq.namesrv.registration import BrokerAddress, Registration, RegistrationRefused
 from rocketq.namesrv.registration_body import read_registration
-from rocketq.namesrv.route_registry import (
-    BrokerAddress,
-    Registration,
-    RegistrationRefused,
-    RouteRegistry,
-)
+from rocketq.namesrv.route_registry import RouteRegistry
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.bodies.route import BrokerMemberGroup, KVTable
 from rocketq.remoting.codes import ResponseCode

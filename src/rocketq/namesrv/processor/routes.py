@@ -7,7 +7,8 @@ from typing import Final
 from rocketq.common.clock import Clock
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
-from rocketq.namesrv.route_registry import MASTER_ID, RouteForm, RouteRegistry
+from rocketq.namesrv.registration import MASTER_ID
+from rocketq.namesrv.route_registry import RouteForm, RouteRegistry
 from rocketq.remoting.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rocketq.remoting.codes import RequestCode, ResponseCode, Version
 from rocketq.remoting.command import Command
