@@ -26,6 +26,7 @@ from rocketq.remoting import (
     check,
     split_address,
 )
+from rocketq.remoting.connection import join_address
 from tests.remoting.peer import eventually, serving
 
 
@@ -204,6 +205,8 @@ async def test_an_address_that_is_none_is_a_failure_to_connect(
 def test_addresses_are_split() -> None:
     assert split_address("10.0.0.1:10911") == ("10.0.0.1", 10911)
     assert split_address("[::1]:9876") == ("::1", 9876)
+    for address in ("10.0.0.1:10911", "[::1]:9876"):
+        assert join_address(*split_address(address)) == address
 
 
 async def test_oneway_requests_arrive(client: RemotingClient) -> None:

@@ -331,7 +331,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
         self.peer = _endpoint(transport.get_extra_info("peername"))
         self.local = _endpoint(transport.get_extra_info("sockname"))
-        self.peer_address = f"{self.peer[0]}:{self.peer[1]}"
+        self.peer_address = join_address(*self.peer)
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=self._limits.write_high_water)
         if self._on_connect is not None:
@@ -493,6 +493,11 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+
+def join_address(host: str, port: int) -> str:
+    """`host:port`, or `[host]:port` for an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _endpoint(address: Any) -> tuple[str, int]:

@@ -11,13 +11,14 @@ cdef class FrameSplitter:
     cdef object _rest
     cdef Py_ssize_t _wanted
 
-    @cython.locals(commands=list)
+    @cython.locals(commands=list, taken="Py_ssize_t")
     cpdef list feed(self, data)
 
-    @cython.locals(
-        base="const unsigned char*", at="Py_ssize_t", end="Py_ssize_t", length="unsigned int"
-    )
-    cdef Py_ssize_t _take(self, list commands, object data) except -1
+    @cython.locals(used="Py_ssize_t", more="Py_ssize_t")
+    cdef Py_ssize_t _complete(self, list commands, object data) except -1
+
+    @cython.locals(base="const unsigned char*", end="Py_ssize_t")
+    cdef Py_ssize_t _take(self, list commands, object data, Py_ssize_t at) except -1
 
     cdef Py_ssize_t _checked(self, unsigned int length) except -1
 

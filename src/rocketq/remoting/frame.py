@@ -52,45 +52,42 @@ class FrameSplitter:
         if self.error is not None:
             return commands
         try:
+            taken = 0
             if self._rest is not None:
-                data = self._complete(commands, data)
-                if data is None:
+                taken = self._complete(commands, data)
+                if self._rest is not None:
                     return commands
-            taken = self._take(commands, data)
+            taken = self._take(commands, data, taken)
             if taken < len(data):
-                self._rest = bytearray(data if taken == 0 else memoryview(data)[taken:])
+                self._rest = bytearray(memoryview(data)[taken:])
         except BadFrame as error:
             self.error = error
             self._rest = None
         return commands
 
     def _complete(self, commands, data):
-        """Add to the frame that waits only what belongs to it; what is left of the piece."""
+        """Add to the frame that waits what belongs to it; how many bytes those were."""
         rest = self._rest
         used = 0
         if self._wanted == 4:
             used = min(4 - len(rest), len(data))
             rest += data[:used]
             if len(rest) < 4:
-                return None
+                return used
             self._wanted = self._checked(word_at(address_of(rest), 0))
         more = min(self._wanted - len(rest), len(data) - used)
-        rest += data if used == 0 and more == len(data) else memoryview(data)[used : used + more]
-        if len(rest) < self._wanted:
-            return None
-        self._rest = None
-        self._take(commands, rest)
-        used += more
-        return data[used:] if used < len(data) else None
+        rest += memoryview(data)[used : used + more]
+        if len(rest) == self._wanted:
+            self._rest = None
+            self._take(commands, rest, 0)
+        return used + more
 
-    def _take(self, commands, data):
-        """Take the whole frames at the beginning of a piece; how many bytes they were."""
+    def _take(self, commands, data, at):
+        """Take whole frames out of a piece, from a place in it on; where they end."""
         base = address_of(data)
         end = len(data)
-        at = 0
         while end - at >= 4:
-            length = word_at(base, at)
-            self._wanted = self._checked(length)
+            self._wanted = self._checked(word_at(base, at))
             if end - at < self._wanted:
                 return at
             commands.append(command_at(data, base, at, at + self._wanted))

@@ -27,17 +27,15 @@ from rocketq.common.buffers import Buffer
 from rocketq.common.naming import camel_case
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.errors import RemotingError
+from rocketq.remoting.headers.header import wire
+
+__all__ = ["BadBody", "Body", "names", "wire"]
 
 B = TypeVar("B", bound="Body")
 
 
 class BadBody(RemotingError):
     """A body that is not what its request or response should carry."""
-
-
-def wire(*names: str) -> dict[str, Any]:
-    """Field metadata: the name on the wire, then others that are understood as well."""
-    return {"wire": names}
 
 
 def names(*in_order: str) -> dict[str, Any]:
