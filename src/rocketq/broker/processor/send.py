@@ -27,7 +27,7 @@ from rocketq.common.clock import Clock
 from rocketq.message import names
 from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
-from rocketq.message.ids import UniqueIds, offset_message_id
+from rocketq.message.ids import UniqueIds
 from rocketq.message.properties import PropertyName, decode_properties, encode_properties
 from rocketq.message.property_scan import scan_properties
 from rocketq.remoting import (
@@ -377,10 +377,7 @@ class SendProcessor:
         config = self._live.broker
         return request.reply(
             SendMessageResponse(
-                msg_id=",".join(
-                    offset_message_id(self._store_host, offset)
-                    for offset in result.physical_offsets
-                ),
+                msg_id=self._message_ids(result),
                 queue_id=queue_id,
                 queue_offset=result.queue_offset,
                 transaction_id=unique_key,
@@ -389,6 +386,12 @@ class SendProcessor:
             ),
             code=response_code(result.status),
         )
+
+    def _message_ids(self, result: AppendResult) -> str:
+        """The ids of the messages stored, joined by commas: host and position in hexadecimal."""
+        host = self._store_host
+        ids = b"".join([host + offset.to_bytes(8, "big") for offset in result.physical_offsets])
+        return ids.hex(",", -(len(host) + 8)).upper()
 
     def _refusal(self, request: Command, refusal: RequestRejected) -> Command:
         config = self._live.broker
