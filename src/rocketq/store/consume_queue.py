@@ -54,20 +54,10 @@ class QueueEntry(NamedTuple):
 
 
 class QueueSync(NamedTuple):
-    """Files and folders of a queue, to be waited for in a thread."""
+    """Files and folders of a queue that have to be waited for, in a thread."""
 
     segments: list[Segment]
     folders: list[Path]
-    disk: Disk
-
-    def run(self) -> None:
-        for segment in self.segments:
-            segment.sync()
-        for folder in self.folders:
-            try:
-                self.disk.sync_folder(folder)
-            except FileNotFoundError:
-                pass  # the topic was deleted meanwhile
 
 
 class QueueSurroundings(Protocol):
@@ -104,7 +94,6 @@ class ConsumeQueue:
         self._synced_to = 0
         self._zeroed_to = 0
         self._folder = folder
-        self._disk = disk
         self._surroundings = surroundings
         self._segments = Segments([folder], file_size, disk, reserve=False)
 
@@ -316,8 +305,13 @@ class ConsumeQueue:
             self._has_new_files = True
             if start < end and self._segments.first is segment:
                 self._fill_front(segment, end)
-        limit = self._zeroed_limit(segment, end)
-        self.tail.attach(segment.mapping, segment.start, limit)
+        if not segment.is_mapped:
+            segment.hold_open()  # once for all of what follows
+        try:
+            limit = self._zeroed_limit(segment, end)
+            self.tail.attach(segment.mapping, segment.start, limit)
+        finally:
+            segment.release_descriptor()
         if segment.holder is None:
             self._surroundings.segment_mapped(segment)
         segment.holder = self.tail
@@ -478,7 +472,7 @@ class ConsumeQueue:
             self._has_new_files = False
             folders = [self._folder, self._folder.parent, self._folder.parent.parent]
         self._synced_to = self.tail.end
-        return QueueSync(segments, folders, self._disk)
+        return QueueSync(segments, folders)
 
     def close(self) -> None:
         self.tail.detach()

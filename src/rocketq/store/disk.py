@@ -147,9 +147,22 @@ class Disk:
         finally:
             os.close(descriptor)
 
-    def sync_everything(self) -> None:
-        """Wait until everything that any process has written is on the disk."""
-        os.sync()
+    def sync_file_system(self, folder: Path) -> None:
+        """Wait until everything on the file system of a directory is on the disk.
+
+        For thousands of files this takes one call, and one commit of the journal, instead of
+        thousands.
+        """
+        if _syncfs is None:
+            os.sync()
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if _syncfs(descriptor) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), str(folder))
+        finally:
+            os.close(descriptor)
 
     def remove(self, path: Path) -> None:
         """Take a file's name away. What is mapped stays readable until it is let go of."""
@@ -186,6 +199,9 @@ if _fallocate is not None:
     _fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
+_syncfs = getattr(_libc, "syncfs", None)
+if _syncfs is not None:
+    _syncfs.argtypes = [ctypes.c_int]
 _ZERO_RANGE: Final = 0x10
 
 

@@ -37,6 +37,8 @@ from rocketq.store.segment import Segment
 
 logger = logging.getLogger(__name__)
 
+_MANY_QUEUES: Final = 128
+
 
 class LogState(Protocol):
     """What the end of the log looks like at the moment."""
@@ -252,11 +254,13 @@ class DerivedFlush:
         # The log first: no checkpoint may speak of entries whose messages could still be lost.
         await self._flush_log()
         try:
-            if self._after_crash:
-                # What the crashed process wrote is in the page cache, and nobody knows where.
-                await asyncio.to_thread(self._disk.sync_everything)
+            if self._after_crash or len(queues) > _MANY_QUEUES:
+                # After a crash nobody knows which files the page cache holds changes of.
+                root = self._config.root
+                await asyncio.to_thread(self._disk.sync_file_system, root)
                 self._after_crash = False
-            await asyncio.to_thread(_sync_queues, queues)
+            else:
+                await asyncio.to_thread(_sync_queues, queues, self._disk)
             await asyncio.to_thread(_sync_all, index_files)
             if index_folder is not None:
                 await asyncio.to_thread(self._disk.sync_folder, index_folder)
@@ -281,9 +285,16 @@ class DerivedFlush:
         self._after_crash = after_crash
 
 
-def _sync_queues(queues: list[QueueSync]) -> None:
+def _sync_queues(queues: list[QueueSync], disk: Disk) -> None:
+    folders = dict.fromkeys(folder for queue in queues for folder in queue.folders)
     for queue in queues:
-        queue.run()
+        for segment in queue.segments:
+            segment.sync()
+    for folder in folders:
+        try:
+            disk.sync_folder(folder)
+        except FileNotFoundError:
+            pass  # the topic was deleted meanwhile
 
 
 __all__: Final = ["DerivedFlush", "LogFlush"]

@@ -62,11 +62,8 @@ class Segment:
         """The whole file as memory."""
         self.used = True
         if self._mapping is None:
-            descriptor = self._disk.open(self.path)
-            try:
+            with self._descriptor_for_now() as descriptor:
                 self._mapping = self._disk.map(descriptor, self.size)
-            finally:
-                self._disk.close(descriptor)
         return self._mapping
 
     @property
