@@ -119,7 +119,7 @@ async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, 
             )
         )
         # A producer is introduced to a broker by sending; only then can the broker ask it.
-        await producer.send(Message(f"{TOPIC}Greeting", b"hello"))
+        await producer.send(Message(TOPIC, f"greeting-{ledger.turn}".encode()))
         if ledger.turn:
             found["index and ids"] = await look_at_earlier(namesrv, ledger)
         consumer = trial.consumer(GROUP, ledger.consume, topics=TOPIC)
