@@ -27,8 +27,12 @@ MESSAGES = [MessageExt(new_record(b"orders", b"one")), MessageExt(new_record(b"o
 
 
 def called_with(function: Any, batch_size: int | None = None) -> object:
-    """What a listener that returns its arguments is called with."""
-    return Listener.of(function, batch_size).call(MESSAGES, Delivery(QUEUE))
+    """What a listener that returns its argument is called with."""
+    listener = Listener.of(function, batch_size)
+    argument = MESSAGES if listener.takes_list else MESSAGES[0]
+    if listener.takes_delivery:
+        return listener.function(argument, Delivery(QUEUE))
+    return listener.function(argument)
 
 
 def test_a_function_of_one_parameter_gets_one_message() -> None:

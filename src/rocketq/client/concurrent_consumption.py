@@ -193,8 +193,8 @@ class ConcurrentConsumption(Consumption):
         sent = 0
         while process_queue.taken and sent < _EXPIRED_PER_ROUND and not process_queue.dropped:
             piece = process_queue.taken[0]
-            timeout_ms = self._settings.consume_timeout_s * 1000
-            if not piece.is_running or self._clock.now_ms() - piece.began_ms <= timeout_ms:
+            since = self._clock.monotonic() - self._settings.consume_timeout_s
+            if not piece.is_running or piece.began_at >= since:
                 return
             position = piece.position
             stuck = piece.rest if self._listener.takes_list else piece.rest[:1]

@@ -89,7 +89,7 @@ class Consumption:
         process_queue = piece.process_queue
         process_queue.last_consume_ms = now_ms
         if piece.status is not None:
-            elapsed_ms = max(now_ms - piece.started_ms, 0)
+            elapsed_ms = int((self._clock.monotonic() - piece.started_at) * 1000)
             topic = process_queue.queue.topic
             count = max(piece.position, 1)
             self._statistics.consumed(topic, count, failed_count, elapsed_ms, now_ms)

@@ -18,7 +18,6 @@ from enum import Enum
 from typing import Any
 
 from rocketq.client.errors import ClientError
-from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
 
 
@@ -109,13 +108,6 @@ class Listener:
             takes_list=annotated or (batch_size or 1) > 1,
             takes_delivery=len(wanted) == 2,
         )
-
-    def call(self, messages: Sequence[MessageExt], delivery: Delivery | None) -> Any:
-        """Call the function; an async one answers its coroutine."""
-        argument: object = messages if self.takes_list else messages[0]
-        if self.takes_delivery:
-            return self.function(argument, delivery)
-        return self.function(argument)
 
 
 def status_of(answer: object) -> ConsumeStatus:

@@ -94,7 +94,6 @@ class AsyncRunner:
         self._clock = clock
         self._name = name
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.get_running_loop()
         self._slice_end = 0.0
         self._is_starting = False  # a task is made and has not run yet: one at a time is enough
         self._closing = False
@@ -127,37 +126,64 @@ class AsyncRunner:
 
     async def call(self, piece: Piece) -> None:
         piece.is_running = True
+        piece.started_at = self._clock.monotonic()
         if self._listener.takes_list:
-            if not piece.process_queue.retired:
-                await self._call(piece, piece.messages)
-                piece.position = len(piece.messages)
-                if self._loop.time() > self._slice_end:
-                    await self._give_way()
+            await self._call_once(piece)
         else:
-            while piece.position < len(piece.messages) and not piece.process_queue.retired:
-                await self._call(piece, [piece.messages[piece.position]])
-                piece.position += 1
-                if self._loop.time() > self._slice_end:
-                    await self._give_way()
+            await self._call_one_by_one(piece)
         piece.is_running = False
 
-    async def _call(self, piece: Piece, messages: list[MessageExt]) -> None:
-        _begin(piece, self._listener, self._clock)
+    async def _call_once(self, piece: Piece) -> None:
+        if piece.process_queue.retired:
+            return
+        piece.began_at = now = self._clock.monotonic()
+        if now > self._slice_end:
+            await self._give_way()
+        messages = piece.messages
         try:
-            answer = await self._listener.call(messages, piece.delivery)
+            if self._listener.takes_delivery:
+                piece.delivery = Delivery(piece.queue)
+                answer = await self._listener.function(messages, piece.delivery)
+            else:
+                answer = await self._listener.function(messages)
             _answered(piece, messages, answer)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            _failed(piece, messages, error)  # something the listener awaited was cancelled
+            _cancelled(piece, messages, error)
         except Exception as error:
             _failed(piece, messages, error)
+        piece.position = len(messages)
+
+    async def _call_one_by_one(self, piece: Piece) -> None:
+        # This is what happens to every message: each step that is saved here shows.
+        function = self._listener.function
+        takes_delivery = self._listener.takes_delivery
+        monotonic = self._clock.monotonic
+        process_queue = piece.process_queue
+        while piece.position < len(piece.messages) and not process_queue.retired:
+            piece.began_at = now = monotonic()
+            if now > self._slice_end:
+                await self._give_way()
+            message = piece.messages[piece.position]
+            try:
+                if takes_delivery:
+                    piece.delivery = Delivery(process_queue.queue)
+                    answer = await function(message, piece.delivery)
+                else:
+                    answer = await function(message)
+                if answer is None and not takes_delivery:
+                    piece.status = ConsumeStatus.SUCCESS
+                else:
+                    _answered(piece, [message], answer)
+            except asyncio.CancelledError as error:
+                _cancelled(piece, [message], error)
+            except Exception as error:
+                _failed(piece, [message], error)
+            piece.position += 1
 
     async def _give_way(self) -> None:
         """Let others have the loop: listeners have had it for a while."""
         await asyncio.sleep(0)
-        self._slice_end = self._loop.time() + _SLICE_S
+        self._slice_end = self._clock.monotonic() + _SLICE_S
 
     async def close(self, timeout_s: float) -> bool:
         self._closing = True
@@ -263,26 +289,56 @@ class ThreadRunner:
 
     def _consume(self, piece: Piece) -> None:
         piece.is_running = True
+        piece.started_at = self._clock.monotonic()
         if self._listener.takes_list:
-            if not piece.process_queue.retired:
-                self._call(piece, piece.messages)
-                piece.position = len(piece.messages)
+            self._call_once(piece)
         else:
-            while piece.position < len(piece.messages) and not piece.process_queue.retired:
-                self._call(piece, [piece.messages[piece.position]])
-                piece.position += 1
+            self._call_one_by_one(piece)
         piece.is_running = False
 
-    def _call(self, piece: Piece, messages: list[MessageExt]) -> None:
-        _begin(piece, self._listener, self._clock)
+    def _call_once(self, piece: Piece) -> None:
+        if piece.process_queue.retired:
+            return
+        piece.began_at = self._clock.monotonic()
+        messages = piece.messages
         try:
-            answer = self._listener.call(messages, piece.delivery)
-            if answer is not None and inspect.isawaitable(answer):
-                # A plain function that hands out a coroutine.
-                answer = asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
-            _answered(piece, messages, answer)
+            if self._listener.takes_delivery:
+                piece.delivery = Delivery(piece.queue)
+                answer = self._listener.function(messages, piece.delivery)
+            else:
+                answer = self._listener.function(messages)
+            _answered(piece, messages, self._result_of(answer))
         except BaseException as error:  # whatever it is, the thread must live on
             _failed(piece, messages, error)
+        piece.position = len(messages)
+
+    def _call_one_by_one(self, piece: Piece) -> None:
+        function = self._listener.function
+        takes_delivery = self._listener.takes_delivery
+        monotonic = self._clock.monotonic
+        process_queue = piece.process_queue
+        while piece.position < len(piece.messages) and not process_queue.retired:
+            piece.began_at = monotonic()
+            message = piece.messages[piece.position]
+            try:
+                if takes_delivery:
+                    piece.delivery = Delivery(process_queue.queue)
+                    answer = function(message, piece.delivery)
+                else:
+                    answer = function(message)
+                if answer is None and not takes_delivery:
+                    piece.status = ConsumeStatus.SUCCESS
+                else:
+                    _answered(piece, [message], self._result_of(answer))
+            except BaseException as error:  # whatever it is, the thread must live on
+                _failed(piece, [message], error)
+            piece.position += 1
+
+    def _result_of(self, answer: object) -> object:
+        """The answer itself, or what comes of it: a plain function may hand out a coroutine."""
+        if inspect.isawaitable(answer):
+            return asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
+        return answer
 
     def _tell_loop(self, callback: Any, *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -317,15 +373,7 @@ async def _await(awaitable: Awaitable[object]) -> object:
     return await awaitable
 
 
-def _begin(piece: Piece, listener: Listener, clock: Clock) -> None:
-    piece.began_ms = now_ms = clock.now_ms()
-    if piece.started_ms == 0:
-        piece.started_ms = now_ms
-    piece.delivery = Delivery(piece.process_queue.queue) if listener.takes_delivery else None
-
-
 def _answered(piece: Piece, messages: list[MessageExt], answer: object) -> None:
-    piece.error = None
     piece.status = ConsumeStatus.SUCCESS if answer is None else status_of(answer)
     delivery = piece.delivery
     if piece.status in (ConsumeStatus.LATER, ConsumeStatus.ROLLBACK):
@@ -334,6 +382,14 @@ def _answered(piece: Piece, messages: list[MessageExt], answer: object) -> None:
     elif delivery is not None and delivery.ack_index is not None:
         level = delivery.delay_level
         piece.failures += [(message, level) for message in messages[delivery.ack_index + 1 :]]
+
+
+def _cancelled(piece: Piece, messages: list[MessageExt], error: asyncio.CancelledError) -> None:
+    """Either the runner is closed, or something the listener awaited was cancelled."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise error
+    _failed(piece, messages, error)
 
 
 def _failed(piece: Piece, messages: list[MessageExt], error: BaseException) -> None:

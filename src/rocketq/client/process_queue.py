@@ -49,7 +49,7 @@ class Piece:
     """
 
     __slots__ = (
-        "began_ms",
+        "began_at",
         "context",
         "delivery",
         "error",
@@ -61,7 +61,7 @@ class Piece:
         "position",
         "process_queue",
         "size",
-        "started_ms",
+        "started_at",
         "status",
     )
 
@@ -79,8 +79,8 @@ class Piece:
         self.is_running = False
         self.position = 0  # messages before this one are consumed, or have failed
         self.failures: list[Failure] = []
-        self.started_ms = 0  # of the first call
-        self.began_ms = 0  # of the latest call
+        self.started_at = 0.0  # of the first call, by the monotonic clock
+        self.began_at = 0.0  # of the latest call
         self.delivery: Delivery | None = None  # and what came of it
         self.status: ConsumeStatus | None = None
         self.error: BaseException | None = None
