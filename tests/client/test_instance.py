@@ -100,6 +100,18 @@ async def test_a_topic_created_by_a_message_gets_its_own_route_soon() -> None:
             await eventually(lambda: cluster.asked.count("topic") >= 2, "another question")
 
 
+async def test_one_name_can_be_used_with_two_clusters() -> None:
+    async with (
+        scripted_cluster("a") as first,
+        scripted_cluster("b") as second,
+        Producer("p", namesrv=first.namesrv, instance_name="one") as here,
+        Producer("p", namesrv=second.namesrv, instance_name="one") as there,
+    ):
+        assert here.client_id == there.client_id
+        assert (await here.send(MESSAGE)).queue.broker_name == "a"
+        assert (await there.send(MESSAGE)).queue.broker_name == "b"
+
+
 async def test_tools_need_nothing_but_an_instance() -> None:
     async with scripted_cluster("a") as cluster:
         config = ClientConfig(namesrv=cluster.namesrv)

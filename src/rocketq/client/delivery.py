@@ -109,7 +109,7 @@ class Delivery:
             bool(self._hooks or self._filters or self._faults or config.attempt_timeout_s)
             or instance.clock is not SYSTEM_CLOCK
         )
-        instance.routes.on_change(self._routes_changed)
+        self.close = instance.routes.on_change(self._routes_changed)
 
     @property
     def pending(self) -> set[asyncio.Future[SendResult]]:
@@ -208,7 +208,14 @@ class Delivery:
             return
         connection = quick.lane.connection
         try:
-            result = send_result(quick.msg_id, quick.lane.queue, response, connection.peer_address)
+            result = send_result(
+                quick.msg_id,
+                quick.lane.queue,
+                response,
+                connection.peer_address,
+                # A frame begins with two words and `{"code":310,`.
+                int(quick.head[16:19]),
+            )
             if self._config.retry_when_not_stored and not result.is_ok:
                 raise NotStored(result)
         except RocketqError as error:
@@ -473,7 +480,7 @@ def send_result(
     queue: MessageQueue,
     reply: Command,
     address: str,
-    code: int = RequestCode.SEND_MESSAGE_V2,
+    code: int,
 ) -> SendResult:
     """The broker's answer as a receipt; raises what it refused."""
     status = _STATUS.get(reply.code)

@@ -123,9 +123,9 @@ class ConsumerRole(Protocol):
 class ClientInstance:
     """Shared by the clients of one id; belongs to one event loop."""
 
-    _of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, ClientInstance]]] = (
-        WeakKeyDictionary()
-    )
+    _of_loop: ClassVar[
+        WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], ClientInstance]]
+    ] = WeakKeyDictionary()
 
     def __init__(
         self,
@@ -153,6 +153,7 @@ class ClientInstance:
         )
         self.routes = RouteTable(self.api)
         self.routes.on_change(self._route_changed)
+        self._key = ("", "")
         self._users = 0
         self._producers: dict[str, ProducerRole] = {}
         self._consumers: dict[str, ConsumerRole] = {}
@@ -173,10 +174,12 @@ class ClientInstance:
         """The running instance of this configuration's client id; `release` it once."""
         client_id = config.client_id(unique_name=unique_name, stream=stream)
         instances = cls._of_loop.setdefault(asyncio.get_running_loop(), {})
-        instance = instances.get(client_id)
+        # One name may be used with two clusters.
+        key = client_id, str(NameServers(config.namesrv))
+        instance = instances.get(key)
         if instance is None:
-            instance = cls(config, client_id, stream=stream)
-            instances[client_id] = instance
+            instance = instances[key] = cls(config, client_id, stream=stream)
+            instance._key = key
             instance._start()
         instance._users += 1
         return instance
@@ -198,7 +201,7 @@ class ClientInstance:
         self._users -= 1
         if self._users == 0:
             instances = self._of_loop.get(asyncio.get_running_loop(), {})
-            instances.pop(self.client_id, None)
+            instances.pop(self._key, None)
             await self._close()
 
     def _start(self) -> None:

@@ -129,6 +129,7 @@ class Producer:
         await self._finish_pending()
         if self._trace is not None:
             await self._trace.close()
+        self._delivery.close()
         if self._owns_instance:
             await self._instance.unregister_producer(self._group)
             await self._instance.release()

@@ -130,9 +130,10 @@ class RouteTable:
         """Without asking anybody."""
         return self._subscribe.get(topic)
 
-    def on_change(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(topic)` whenever a topic's route has changed."""
+    def on_change(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call `listener(topic)` whenever a topic's route has changed; returns how to stop it."""
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     # --------------------------------------------------------------------- asking
 
@@ -234,7 +235,7 @@ class RouteTable:
         return True
 
     def _tell(self, topic: str) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             listener(topic)
 
     def _learn_brokers(self, route: TopicRouteData) -> None:

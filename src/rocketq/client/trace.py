@@ -76,6 +76,7 @@ class Trace:
         if late:
             self._task.cancel()
             logger.warning("trace records lost: they were not sent within %g s", _CLOSE_WITHIN_S)
+        await self._producer.close()
         if self._dropped:
             logger.warning("%d trace records were dropped", self._dropped)
 
