@@ -487,15 +487,15 @@ def send_result(
     if status is None:
         raise rejected(reply, address, code)
     ext = reply.ext_fields
-    queue_id = int(ext["queueId"])
+    queue_id = int(ext.get("queueId", "0"))
     if queue_id != queue.queue_id:  # the broker chose
         queue = queue._replace(queue_id=queue_id)
     return SendResult(
         status,
         msg_id,
-        ext["msgId"],
+        ext.get("msgId", ""),
         queue,
-        int(ext["queueOffset"]),
+        int(ext.get("queueOffset", "0")),
         transaction_id=ext.get("transactionId", ""),
         region_id=ext.get("MSG_REGION", ""),
         trace_on=ext.get("TRACE_ON") != "false",

@@ -59,8 +59,8 @@ class PendingReplies:
 def reply_to(request: MessageExt, body: bytes) -> Message:
     """The answer to a request message, ready to be sent by any producer.
 
-    >>> async def answer(request):
-    ...     await producer.send(reply_to(request, b"42"))
+    async def on_question(question: MessageExt) -> None:
+        await producer.send(reply_to(question, b"42"))
     """
     cluster = request.properties.get(PropertyName.CLUSTER)
     correlation_id = request.properties.get(PropertyName.CORRELATION_ID)

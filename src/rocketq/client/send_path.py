@@ -76,15 +76,15 @@ class QuickSend:
             return
         fields = response.ext_fields
         queue = self.lane.queue
-        queue_id = int(fields["queueId"])
+        queue_id = int(fields.get("queueId", "0"))
         if queue_id != queue.queue_id:  # the broker chose
             queue = queue._replace(queue_id=queue_id)
         result = SendResult.__new__(SendResult)
         result.status = _SEND_OK
         result.msg_id = self.msg_id
-        result.offset_msg_id = fields["msgId"]
+        result.offset_msg_id = fields.get("msgId", "")
         result.queue = queue
-        result.queue_offset = int(fields["queueOffset"])
+        result.queue_offset = int(fields.get("queueOffset", "0"))
         result.transaction_id = fields.get("transactionId", "")
         result.region_id = fields.get("MSG_REGION", "")
         result.trace_on = fields.get("TRACE_ON") != "false"

@@ -99,15 +99,17 @@ class HalfMessage(NamedTuple):
 class TransactionProducer(Producer):
     """A producer whose messages become visible when a local transaction commits.
 
-    >>> producer = TransactionProducer("orders", namesrv="127.0.0.1:9876")
-    >>> @producer.on_execute
-    ... async def pay(message, argument):
-    ...     await database.execute(...)
-    ...     return TransactionState.COMMIT
-    >>> @producer.on_check
-    ... async def paid(message):
-    ...     known = await database.find(message.msg_id)
-    ...     return TransactionState.COMMIT if known else TransactionState.UNKNOWN
+    producer = TransactionProducer("orders", namesrv="127.0.0.1:9876")
+
+    @producer.on_execute
+    async def pay(message: Message, order: Order) -> TransactionState:
+        await database.execute(...)
+        return TransactionState.COMMIT
+
+    @producer.on_check
+    async def paid(message: MessageExt) -> TransactionState:
+        known = await database.find(message.msg_id)
+        return TransactionState.COMMIT if known else TransactionState.UNKNOWN
     """
 
     def __init__(
