@@ -27,11 +27,9 @@ class ConfigAdminProcessor:
             changes = parse_properties(bytes(request.body).decode())
         except (ConfigError, UnicodeDecodeError) as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"unreadable: {error}") from None
-        forbidden = self._live.black_list & changes.keys()
-        if forbidden:
+        if self._live.black_list & changes.keys():
             raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
-                f"Can not update config in black list: {', '.join(sorted(forbidden))}",
+                ResponseCode.NO_PERMISSION, "Can not update config in black list."
             )
         try:
             self._live.update(changes)
