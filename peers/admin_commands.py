@@ -52,7 +52,10 @@ COMMANDS = [
     _run("updateSubGroup -g AdmGroup -b $BROKER"),
     _run("updateSubGroup -g AdmGroup2 -c DefaultCluster -r 5 -o true"),
     _run("updateSubGroupList -f $FOLDER/groups.json -b $BROKER"),
-    _run("sendMessage -t AdmTopic -p 'hello body' -k key1 -c TagA", SENT=rf"SEND_OK\s+{_ID}"),
+    _run(
+        "sendMessage -t AdmTopic -p 'hello body' -k key1 -c TagA -b broker-a -i 0",
+        SENT=rf"SEND_OK\s+{_ID}",
+    ),
     _run("sendMessage -t AdmTopic -p 'hello body 2' -k key1 -c TagB -b broker-a -i 1"),
     _run("checkMsgSendRT -t AdmTopic2 -a 4 -s 64"),
     _run("sendMsgStatus -b broker-a -c 3"),

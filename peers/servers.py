@@ -107,6 +107,9 @@ class Cluster:
         port = self._port("namesrv")
         command = [sys.executable, "-m", "rocketq.cli", "namesrv"]
         command += ["--host", "127.0.0.1", "--port", str(port)]
+        # Otherwise below the home directory, as Java's; Java's is told another home.
+        command += ["--set", f"kvConfigPath={self.folder / 'namesrv' / 'kvConfig.json'}"]
+        command += ["--set", f"configStorePath={self.folder / 'namesrv' / 'namesrv.properties'}"]
         return self._started("rocketq-namesrv", command, f"127.0.0.1:{port}", answers)
 
     def java_namesrv(self, release: str = java.V5) -> Server:

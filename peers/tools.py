@@ -87,7 +87,10 @@ def printed(
         session = AdminSession(cluster, namesrv, names)
         try:
             # Rows that are not wanted still run: later commands look at what they did.
-            return [session.run(invocation) for invocation in COMMANDS]
+            outputs = [session.run(invocation) for invocation in COMMANDS]
+            for number, (invocation, output) in enumerate(zip(COMMANDS, outputs, strict=True)):
+                (cluster.folder / f"{number}-{invocation.command}.txt").write_text(output)
+            return outputs
         finally:
             session.close()
 

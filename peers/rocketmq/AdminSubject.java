@@ -33,7 +33,8 @@ public class AdminSubject {
         SendResult last = null;
         for (int i = 0; i < 20; i++) {
             byte[] body = ("m" + i).getBytes(StandardCharsets.UTF_8);
-            last = producer.send(new Message("LiveTopic", "TagL", "k" + i, body));
+            last = producer.send(new Message("LiveTopic", "TagL", "k" + i, body),
+                (queues, message, number) -> queues.get((Integer) number % queues.size()), i);
         }
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("LiveGroup");
         consumer.setNamesrvAddr(namesrv);
