@@ -50,7 +50,7 @@ def extensions() -> list[Extension]:
             Extension(
                 name,
                 [f"src/{name.replace('.', '/')}.py"],
-                extra_compile_args=["-O2"],
+                extra_compile_args=["-O2", "-g0"],
                 optional=True,
             )
             for name in HOT_MODULES
@@ -67,4 +67,4 @@ def extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=extensions())
+setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
