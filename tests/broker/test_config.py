@@ -67,9 +67,6 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         *("bindAddress", "brokerClusterName", "brokerIP1", "brokerIP2", "brokerName"),
         *("defaultTopicQueueNums", "enablePropertyFilter", "listenPort", "namesrvAddr"),
         *("recallMessageEnable", "rocketmqHome", "transactionCheckInterval", "transactionTimeOut"),
-        # Ours differ on purpose: single topics are always announced alone, and a peer that
-        # does not read is noticed sooner.
-        *("enableSingleTopicRegister", "writeBufferHighWaterMark"),
     }
 
     own = {"maxPullBytes", "maxPullMessageCount", "maxHeldPulls"}

@@ -171,10 +171,9 @@ async def test_one_request_that_fails_does_not_hurt_its_neighbours(
 async def test_a_broker_whose_port_is_taken_says_so(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises((OSError, BaseExceptionGroup)) as failure:
+        with pytest.raises(OSError, match="in use"):
             async with running_broker(tmp_path, listen_port=port):
                 raise AssertionError("it started")
-    assert "in use" in str(getattr(failure.value, "exceptions", failure.value))
 
 
 async def test_a_broker_can_be_started_again_on_what_it_left(tmp_path: Path) -> None:

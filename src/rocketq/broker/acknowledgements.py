@@ -47,8 +47,8 @@ class Acknowledgements:
 
         def done(settled: asyncio.Future[PutStatus]) -> None:
             self._count(-count)
-            status = PutStatus.UNKNOWN_ERROR if settled.cancelled() else settled.result()
-            answer(status)
+            has_failed = settled.cancelled() or settled.exception() is not None
+            answer(PutStatus.UNKNOWN_ERROR if has_failed else settled.result())
 
         future.add_done_callback(done)
         return True

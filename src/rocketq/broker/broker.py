@@ -68,6 +68,7 @@ logger = logging.getLogger(__name__)
 
 _VIP_DISTANCE: Final = 2
 _STOP_GRACE_S: Final = 3.0
+_UNREAD_LIMIT: Final = 1 << 20
 
 # What the second port leaves out, so that it stays free for senders when consumers fill
 # the first.
@@ -149,9 +150,16 @@ class Broker:
         await asyncio.shield(self._task)
 
     async def _serve(self, ready: asyncio.Future[None]) -> None:
-        async with self.serving():
-            ready.set_result(None)
-            await self._stop.wait()
+        try:
+            async with self.serving():
+                ready.set_result(None)
+                await self._stop.wait()
+        except BaseExceptionGroup as group:
+            # One thing went wrong, and every service above it wrapped it once more.
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+                error = error.exceptions[0]
+            raise error from None
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Broker"]:
@@ -237,7 +245,7 @@ class Broker:
 
         server_config = ServerConfig(
             server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
-            write_buffer_high_water_mark=config.write_buffer_high_water_mark,
+            write_buffer_high_water_mark=config.write_buffer_high_water_mark or _UNREAD_LIMIT,
         )
         vip_routes = {code: route for code, route in routes.items() if code not in _NOT_ON_VIP}
         server, vip_server = (

@@ -61,7 +61,7 @@ class BrokerConfig:
     register_broker_timeout_mills: int = 24_000
     force_register: bool = True
     compressed_register: bool = False
-    enable_single_topic_register: bool = True
+    enable_single_topic_register: bool = False
     enable_split_registration: bool = False
     split_registration_size: int = 800
     broker_heartbeat_interval: int = 1_000
@@ -170,8 +170,8 @@ class BrokerConfig:
     wait_time_mills_in_admin_broker_queue: int = 5_000
     # How many sends may wait for their flush or their slave before others are refused.
     send_thread_pool_queue_capacity: int = 10_000
-    # Ours: bytes a connection may leave unread before it gets no further pull replies.
-    write_buffer_high_water_mark: int = 8 * _MIB
+    # Bytes a client may leave unread before nothing more is read from it; 0 is a megabyte.
+    write_buffer_high_water_mark: int = 0
 
     # Roles and clusters.
     enable_slave_acting_master: bool = False

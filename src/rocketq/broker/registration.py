@@ -253,7 +253,7 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=self._address,
             cluster_name=config.broker_cluster_name,
-            ha_server_addr=f"{config.broker_ip2}:{self._live.store.ha_listen_port}",
+            ha_server_addr=f"{config.broker_ip2}:{self._ha_port}",
             broker_id=config.broker_id,
             enable_acting_master=config.enable_slave_acting_master,
             compressed=False,
@@ -261,6 +261,11 @@ class Registration:
         )
         reply = await self._call(name_server.address, Command.request(header, body))
         return KVTable.decode(reply.body).table if len(reply.body) else None
+
+    @property
+    def _ha_port(self) -> int:
+        """Where slaves would connect; the port after ours unless the configuration says."""
+        return self._live.store.ha_listen_port or self._live.broker.listen_port + 1
 
     async def _is_out_of_date(self, name_server: _NameServer) -> bool:
         config = self._live.broker

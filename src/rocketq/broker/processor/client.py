@@ -96,11 +96,12 @@ class ClientProcessor:
         config = self._groups.get(consumer.group_name)
         if config is None:
             return False
-        self._topics.ensure(
-            retry_topic(consumer.group_name),
-            config.retry_queue_nums,
-            sys_flag=_UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
-        )
+        if config.retry_queue_nums > 0:
+            self._topics.ensure(
+                retry_topic(consumer.group_name),
+                config.retry_queue_nums,
+                sys_flag=_UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
+            )
         self._consumers.register(consumer, channel, with_subscriptions=not data.without_sub)
         group = self._consumers.find(consumer.group_name)
         assert group is not None
