@@ -95,6 +95,28 @@ async def test_log_files_of_another_size_are_refused(tmp_path: Path) -> None:
         assert bodies(store) == [b"body"]
 
 
+async def test_queue_and_index_files_of_another_configuration_are_refused(
+    tmp_path: Path,
+) -> None:
+    async with MessageStore(small_config(tmp_path)) as store:
+        for queue_id in range(3):
+            store.append(message(queue_id=queue_id, keys="k"))
+    before = times(tmp_path)
+    for settings in (
+        {"mapped_file_size_consume_queue": 200},
+        {"mapped_file_size_consume_queue": 6_000_000},
+        {"max_index_num": 32},
+    ):
+        with pytest.raises(StoreMismatch, match="configured"):
+            await MessageStore(small_config(tmp_path, **settings)).open()
+    after = times(tmp_path)
+    assert {path: after[path] for path in before if path.is_file() and path.name != "lock"} == {
+        path: before[path] for path in before if path.is_file() and path.name != "lock"
+    }
+    async with MessageStore(small_config(tmp_path)) as store:
+        assert bodies(store, queue_id=2) == [b"body"]
+
+
 async def test_a_stray_file_in_the_log_is_refused(tmp_path: Path) -> None:
     async with MessageStore(small_config(tmp_path)) as store:
         store.append(message())

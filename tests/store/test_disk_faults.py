@@ -104,6 +104,24 @@ async def test_an_io_error_takes_the_store_offline(
         assert store.append(message()).is_stored
 
 
+async def test_a_queue_that_cannot_be_opened_takes_nothing(tmp_path: Path) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=1 << 20)
+    async with MessageStore(config) as store:
+        store.append(message(topic="sleeping"))
+        for _ in range(100):
+            store.append(message(bytes(100_000)))
+    disk = FaultyDisk()
+    async with MessageStore(config, disk=disk) as store:
+        disk.fail("open", errno.EMFILE, only="sleeping")
+        before = store.max_physical_offset
+        refused = store.append(message(topic="sleeping"))
+        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert store.max_physical_offset == before
+        disk.mend()  # descriptors come back
+        assert store.append(message(topic="sleeping")).queue_offset == 1
+        assert bodies(store, "sleeping") == [b"body", b"body"]
+
+
 async def test_above_the_warning_level_nothing_is_taken(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with MessageStore(small_config(tmp_path), disk=disk) as store:

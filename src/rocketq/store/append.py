@@ -39,7 +39,6 @@ else:
 # PutStatus, as the integers that results hold
 _OK = cython.declare(cython.int, 0)
 _SERVICE_NOT_AVAILABLE = cython.declare(cython.int, 4)
-_CREATE_FILE_FAILED = cython.declare(cython.int, 5)
 _ILLEGAL = cython.declare(cython.int, 6)
 _PROPERTIES_SIZE_EXCEEDED = cython.declare(cython.int, 7)
 
@@ -148,6 +147,8 @@ class Appender:
             return self._refused(status)
 
         queue: QueueTail = self._find_queue(message.topic, message.queue_id)
+        if queue is None:
+            return self._refused(_SERVICE_NOT_AVAILABLE)
         is_queued: cython.bint = message.sys_flag & 4 == 0  # neither prepared nor rolled back
         timestamp: cython.longlong = self._now()
         position: cython.longlong = self._tail.end
@@ -237,6 +238,8 @@ class Appender:
             return self._refused(status)
 
         queue: QueueTail = self._find_queue(message.topic, message.queue_id)
+        if queue is None:
+            return self._refused(_SERVICE_NOT_AVAILABLE)
         timestamp: cython.longlong = self._now()
         first: cython.longlong = self._tail.end
         first_offset: cython.longlong = queue.next_offset
@@ -423,7 +426,7 @@ class Appender:
             queue = queues.get(queue_id)
             if queue is not None:
                 return queue
-        return self._queues.open_tail(topic, queue_id)
+        return self._queues.tail_for_append(topic, queue_id)
 
     @cython.cfunc
     def _dispatch(

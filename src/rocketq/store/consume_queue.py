@@ -25,6 +25,7 @@ from typing import Final, NamedTuple, Protocol
 
 from rocketq.message.hashing import java_hash
 from rocketq.store.disk import PAGE_SIZE, Disk
+from rocketq.store.errors import StoreMismatch
 from rocketq.store.queue_table import QueueRange
 from rocketq.store.queue_tail import ENTRY_SIZE, QueueTail
 from rocketq.store.segment import Segment
@@ -131,6 +132,8 @@ class ConsumeQueue:
             actual = path.stat().st_size
             if actual == size:
                 continue
+            if actual > size:
+                raise StoreMismatch(f"{path} has {actual} bytes; {size} are configured")
             # A cut file holds entries that the log still has; made whole, the lost part reads
             # as empty and is filled again from the log.
             logger.warning("%s has %d of %d bytes: lengthened", path, actual, size)

@@ -7,18 +7,22 @@ is first used; of the files, a bounded number is mapped at any time, and those t
 been used for longest are let go of first.
 """
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from rocketq.store.consume_queue import ConsumeQueue
 from rocketq.store.disk import Disk
-from rocketq.store.errors import StoreError
+from rocketq.store.errors import StoreError, StoreMismatch
 from rocketq.store.queue_table import QueueRange, QueueRanges
-from rocketq.store.queue_tail import QueueTail
+from rocketq.store.queue_tail import ENTRY_SIZE, QueueTail
 from rocketq.store.segment import Segment
 
 logger = logging.getLogger(__name__)
+
+_SAMPLE: Final = 8
 
 
 class ConsumeQueues:
@@ -27,6 +31,8 @@ class ConsumeQueues:
     def __init__(self, folder: Path, file_size: int, disk: Disk, max_mapped: int) -> None:
         self.tails: dict[str, dict[int, QueueTail]] = {}
         """Topic -> queue id -> tail of the queues that are open: what an append looks up."""
+        self.on_failure: Callable[[OSError], None] | None = None
+        """Told when a queue cannot be opened."""
         self.failure: OSError | None = None
         """Why the last entry could not be written."""
         self.incomplete: dict[tuple[str, int], ConsumeQueue] = {}
@@ -48,12 +54,38 @@ class ConsumeQueues:
         """List what there is. Directories with other names than numbers are not queues."""
         if not self._folder.is_dir():
             return
+        self._check_sizes()
         for topic in self._folder.iterdir():
             if not topic.is_dir():
                 continue
             queue_ids = [int(queue.name) for queue in topic.iterdir() if queue.name.isdigit()]
             if queue_ids:
                 self._queues[topic.name] = dict.fromkeys(sorted(queue_ids))
+
+    def _check_sizes(self) -> None:
+        """Refuse a directory that was written with other file sizes.
+
+        A queue file may be cut short, and is mended then; but not a few of them all to the same
+        size, and none can have grown.
+        """
+        sizes = [
+            path.stat().st_size
+            for folder in itertools.islice(self._folder.glob("*/*"), _SAMPLE)
+            if folder.is_dir()
+            for path in itertools.islice(folder.iterdir(), _SAMPLE)
+            if path.name.isdigit()
+        ]
+        is_other_size = (
+            len(sizes) > 1
+            and len(set(sizes)) == 1
+            and 0 < sizes[0] != self._file_size
+            and sizes[0] % ENTRY_SIZE == 0
+        )
+        if is_other_size or any(size > self._file_size for size in sizes):
+            raise StoreMismatch(
+                f"{self._folder} has files of {max(sizes)} bytes; files of {self._file_size} "
+                "bytes are configured"
+            )
 
     def expect(self, ranges: QueueRanges) -> None:
         """Tell what queues must have, if all their files are there."""
@@ -126,8 +158,18 @@ class ConsumeQueues:
         )
 
     def open_tail(self, topic: str, queue_id: int) -> QueueTail:
-        """The slow way to a tail, for the first append to a queue."""
+        """The tail of a queue, which is made if it does not exist."""
         return self.get(topic, queue_id).tail
+
+    def tail_for_append(self, topic: str, queue_id: int) -> QueueTail | None:
+        """The slow way to a tail, for the first append to a queue; None if the disk fails."""
+        try:
+            return self.open_tail(topic, queue_id)
+        except OSError as error:
+            logger.error("queue %d of %s cannot be opened: %s", queue_id, topic, error)
+            if self.on_failure is not None:
+                self.on_failure(error)
+            return None
 
     def topics(self) -> list[str]:
         return list(self._queues)

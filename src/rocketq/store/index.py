@@ -19,6 +19,7 @@ from rocketq.message.hashing import java_hash, java_hash_bytes
 from rocketq.message.property_scan import scan_properties
 from rocketq.message.record import RecordFields
 from rocketq.store.disk import PAGE_SIZE, Disk
+from rocketq.store.errors import StoreMismatch
 from rocketq.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, positive_hash
 from rocketq.store.segment import Segment
 
@@ -75,13 +76,18 @@ class Index:
     # --- Opening and closing
 
     def load(self) -> None:
-        """Open what there is. A file of another size is of no use and is made again."""
+        """Open what there is. A file that was cut is of no use, and is made again."""
         if not self._folder.is_dir():
             return
         for path in sorted(self._folder.iterdir()):
             if path.is_dir() or not path.name.isdigit():
                 continue
             size = path.stat().st_size
+            if size > self._size:
+                raise StoreMismatch(
+                    f"{path} has {size} bytes; {self._size} are configured by maxHashSlotNum "
+                    "and maxIndexNum"
+                )
             if size != self._size:
                 logger.warning(
                     "%s has %d bytes instead of %d: removed, to be made again from the log",

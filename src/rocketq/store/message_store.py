@@ -10,13 +10,13 @@ promises is in docs/durability.md.
 """
 
 import asyncio
+import dataclasses
 import logging
 import mmap
 import os
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -52,11 +52,22 @@ from rocketq.store.time_search import Boundary, offset_by_time
 
 logger = logging.getLogger(__name__)
 
+_SETTLED: Final = (
+    "store_path_root_dir",
+    "store_path_commit_log",
+    "read_only_commit_log_store_paths",
+    "mapped_file_size_commit_log",
+    "mapped_file_size_consume_queue",
+    "max_hash_slot_num",
+    "max_index_num",
+    "flush_disk_type",
+    "message_index_enable",
+)
 _HOUSEKEEPING_S: Final = 1.0
 _IDLE_S: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class QueryResult:
     """Messages found by key. Other keys with the same hash may be among them."""
 
@@ -90,6 +101,7 @@ class MessageStore:
             self.disk,
             _mapped_limit(config),
         )
+        self._queues.on_failure = self._log_failed
         self._index: Index | None = None
         if config.message_index_enable:
             self._index = Index(
@@ -181,6 +193,8 @@ class MessageStore:
         self._checkpoint.load()
         self._log.load()
         self._queues.load()
+        if self._index is not None:
+            self._index.load()
         progress = self._checkpoint.progress
         is_known = progress is not None and progress.is_clean and not crashed
         self._queues.expect(
@@ -188,8 +202,6 @@ class MessageStore:
                 self.config.root, progress.log_end if progress is not None and is_known else None
             )
         )
-        if self._index is not None:
-            self._index.load()
         recovery = Recovery(
             self.config, self._log, self._queues, self._index, self._checkpoint, self._dispatcher
         )
@@ -254,7 +266,12 @@ class MessageStore:
         await self.close()
 
     def apply(self, config: StoreConfig) -> None:
-        """Take over settings that may change while the store is open."""
+        """Take over settings that may change while the store is open.
+
+        Where files lie, how large they are and when they are flushed is settled by opening.
+        """
+        settled = {name: getattr(self.config, name) for name in _SETTLED}
+        config = dataclasses.replace(config, **settled)
         self.config = config
         self._appender.configure(config)
         self._reader.configure(config)
@@ -520,7 +537,10 @@ class MessageStore:
         idle_at = self.clock.monotonic() + _IDLE_S
         while not await asked_to_stop(stop, _HOUSEKEEPING_S):
             self.statistics.sample(self.clock.monotonic())
-            self._catch_up()
+            try:
+                self._catch_up()
+            except OSError as error:
+                self._log_failed(error)
             self._write_checkpoint()
             if self.clock.monotonic() >= idle_at:
                 idle_at = self.clock.monotonic() + _IDLE_S
