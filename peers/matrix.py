@@ -2,12 +2,11 @@
 
     python -m peers.matrix [--only COLUMN ...] [--rows ROW ...] [--list]
 
-Needs Java 17 and Maven; without them it says so and ends. Every run of all columns and rows
-writes docs/compatibility.md; any run fails when a cell that was green before is not.
+Needs Java 17 and Maven; without them it says so and ends. Columns that were run with all rows
+are written to docs/compatibility.md; any run fails when a cell that was green before is not.
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -16,13 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers import java, page
+from peers import java, page, record
 from peers.columns import COLUMNS
 from peers.outcomes import Outcome, Outcomes
 from peers.servers import NEEDS_NO_OTHER_INTERFACE
 from peers.table import Table, regressions, remember
-
-RAW = Path(__file__).resolve().parent.parent / "build" / "peers.json"
 
 
 def alone_on_loopback() -> None:
@@ -81,15 +78,10 @@ def main() -> None:
     print(f"\n{table.text()}\n")
     for failure in table.failures():
         print(f"not green: {failure}")
-    RAW.parent.mkdir(exist_ok=True)
-    results = {
-        column: {row: [outcome.ok, outcome.detail] for row, outcome in found.items()}
-        for column, found in table.outcomes.items()
-    }
-    RAW.write_text(json.dumps(results, indent=1) + "\n")
     lost = regressions(table, options.rows)
-    if not options.only and not options.rows:
-        page.write(table)
+    if not options.rows:
+        record.keep(table)
+        page.write(*record.newest(COLUMNS))
     if lost:
         sys.exit("\n".join(["was green before:", *lost]))
     remember(table)

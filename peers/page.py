@@ -1,6 +1,6 @@
 """docs/compatibility.md: the table of the last run, and what differs on purpose."""
 
-import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from peers import clients, hand_over, mixed, tools
@@ -33,15 +33,18 @@ PARTS = [
 ]
 
 
-def text(table: Table, kept: str) -> str:
+def text(table: Table, dates: Mapping[str, str], kept: str) -> str:
+    days = sorted({dates[column.name] for column in table.columns})
     out = [
         "# Compatibility",
         "",
         "Made by `make peers`, which runs rocketq and Apache RocketMQ against each other.",
-        f"Last run: {time.strftime('%Y-%m-%d')}, {clients.java_version()}.",
+        f"Last run: {' to '.join(days)}, {clients.java_version()}.",
     ]
     for title, introduction, columns in PARTS:
         run = [column for column in columns if column in table.columns]
+        if not run:
+            continue
         rows = [
             row for row in table.rows() if any(row in table.outcomes[each.name] for each in run)
         ]
@@ -51,9 +54,9 @@ def text(table: Table, kept: str) -> str:
     return "\n".join(out) + "\n\n" + kept
 
 
-def write(table: Table) -> None:
+def write(table: Table, dates: Mapping[str, str]) -> None:
     """Everything above what is kept by hand is made again."""
     before = PAGE.read_text() if PAGE.exists() else ""
     _, found, kept = before.partition(ON_PURPOSE)
-    PAGE.write_text(text(table, found + kept))
+    PAGE.write_text(text(table, dates, found + kept))
     print(f"written: {PAGE.relative_to(ROOT)}")

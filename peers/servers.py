@@ -134,6 +134,9 @@ class Cluster:
     ) -> Server:
         if release == java.V4 and not os.environ.get(NEEDS_NO_OTHER_INTERFACE):
             raise RuntimeError("a 4.9 broker listens on every interface; not started here")
+        # Java notes three seconds late what became of a transaction; with checks as frequent as
+        # that it would ask, and deliver, twice.
+        settings.setdefault("transactionOpBatchInterval", "200")
         conf, address = self._broker_conf(name, namesrv, settings)
         main = "org.apache.rocketmq.broker.BrokerStartup"
         jvm = ["-Xms256m", "-Xmx640m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC"]

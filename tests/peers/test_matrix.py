@@ -10,7 +10,7 @@ from peers.masked import difference
 from peers.outcomes import Column, Outcome, read_lines
 from peers.table import Table
 
-from peers import page, table
+from peers import page, record, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,10 +59,27 @@ def test_the_page_keeps_what_was_written_by_hand(
     monkeypatch.setattr(page, "PARTS", [("Clients", "They work.", [])])
     monkeypatch.setattr("peers.clients.java_version", lambda: "java 17")
     page.PAGE.write_text(f"old\n\n{page.ON_PURPOSE}\n\nby hand\n")
-    page.write(table_of(delay=True))
+    page.write(table_of(delay=True), {"one": "2026-01-02"})
     text = page.PAGE.read_text()
     assert "old" not in text
+    assert "Last run: 2026-01-02, java 17." in text
     assert text.endswith(f"{page.ON_PURPOSE}\n\nby hand\n")
+
+
+def test_a_run_of_one_column_leaves_the_results_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "RECORD", tmp_path / "build" / "peers.json")
+    one, two, three = column("one"), column("two"), column("three")
+    record.keep(Table([one, two], {"one": {"delay": Outcome(True)}, "two": {}}))
+    record.keep(Table([two], {"two": {"delay": Outcome(False, "why")}}))
+    newest, dates = record.newest([one, two, three])
+    assert newest.columns == [one, two]
+    assert newest.outcomes == {
+        "one": {"delay": Outcome(True)},
+        "two": {"delay": Outcome(False, "why")},
+    }
+    assert dates.keys() == {"one", "two"}
 
 
 def test_lines_that_are_no_results_are_passed_over() -> None:
