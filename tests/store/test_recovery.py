@@ -212,6 +212,51 @@ def test_what_follows_a_recovery_survives_the_next(killed: Template) -> None:
             asyncio.run(go_on(number))
 
 
+def test_a_start_reads_only_the_end_of_the_log(tmp_path: Path) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=1 << 20)
+
+    async def write(size: int) -> tuple[int, int]:
+        async with MessageStore(config) as store:
+            assert store.recovery is not None
+            for _ in range(size // 50_000):
+                store.append(message(bytes(50_000)))
+            return store.recovery.start, store.recovery.end
+
+    async def write_and_forget() -> None:
+        await write(0)
+        (tmp_path / "checkpoint").unlink()
+
+    asyncio.run(write(12 << 20))
+    start, end = asyncio.run(write(0))
+    assert 4 << 20 <= end - start < 6 << 20
+    # Everything was read once, for want of a checkpoint; not again after that.
+    asyncio.run(write_and_forget())
+    (tmp_path / "abort").touch()
+    start, end = asyncio.run(write(0))
+    assert start == 0
+    start, end = asyncio.run(write(0))
+    assert 4 << 20 <= end - start < 6 << 20
+
+
+def test_queues_are_made_anew_when_somebody_deletes_them(tmp_path: Path) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=1 << 20)
+
+    async def write() -> None:
+        async with MessageStore(config) as store:
+            store.append(message(b"old", topic="old"))
+            for _ in range(200):
+                store.append(message(bytes(50_000)))
+
+    async def read() -> list[bytes]:
+        async with MessageStore(config) as store:
+            return [m.body for m in read_queue(store, "old")]
+
+    asyncio.run(write())
+    shutil.rmtree(tmp_path / "consumequeue")
+    (tmp_path / "checkpoint").unlink()
+    assert asyncio.run(read()) == [b"old"]
+
+
 # --- The log is damaged
 
 

@@ -197,18 +197,14 @@ class MessageStore:
             self._index.load()
         progress = self._checkpoint.progress
         is_known = progress is not None and progress.is_clean and not crashed
-        self._queues.expect(
-            take_queue_table(
-                self.config.root, progress.log_end if progress is not None and is_known else None
-            )
-        )
+        known_end = progress.log_end if progress is not None and is_known else None
+        self._queues.expect(take_queue_table(self.config.root, known_end))
         recovery = Recovery(
             self.config, self._log, self._queues, self._index, self._checkpoint, self._dispatcher
         )
         report = recovery.run(crashed=crashed)
         self._queues.repair = recovery.repair_queue
         self._cold.start_from(report.end)
-        self._log.marks.start_from(report.start)
         self._derived.start_from(
             report.end if report.is_clean else (progress.queues_durable if progress else 0),
             self._index.end_position if self._index is not None else -1,

@@ -30,6 +30,7 @@ from rocketq.store.dispatch import Dispatcher
 from rocketq.store.index import Index, key_hashes
 from rocketq.store.log_scan import Damage, LogReplay, LogScan
 from rocketq.store.queue_tail import QueueTail
+from rocketq.store.record_marks import RecordMarks
 from rocketq.store.replay import NEVER, Replay
 from rocketq.store.segment import Segment
 
@@ -125,6 +126,8 @@ class Recovery:
     def _start(self, crashed: bool) -> int:
         progress = self._checkpoint.progress
         lowest = self._log.min_offset
+        if not self._queues.topics():
+            return lowest  # somebody wants them made anew
         if progress is None:
             return max(lowest, self._start_by_java(crashed))
         start = progress.record_start
@@ -174,7 +177,8 @@ class Recovery:
         if index_from < report.start:
             logger.warning("the index ends at %d: made again from there", index_from)
             self._replay(index_from, report.start, self._queues.open_tail)
-        done = self._replay(report.start, None, self._queues.open_tail)
+        self._log.marks.start_from(report.start)
+        done = self._replay(report.start, None, self._queues.open_tail, self._log.marks)
         report.end = done.position
         report.damages += done.damages
         self._judge_end(report)
@@ -188,7 +192,11 @@ class Recovery:
         self._queues.incomplete.clear()
 
     def _replay(
-        self, start: int, stop: int | None, open_tail: Callable[[str, int], QueueTail | None]
+        self,
+        start: int,
+        stop: int | None,
+        open_tail: Callable[[str, int], QueueTail | None],
+        marks: RecordMarks | None = None,
     ) -> LogReplay:
         """Dispatch a part of the log again."""
         replay = Replay(
@@ -197,6 +205,7 @@ class Recovery:
             self._config.check_crc_on_recover,
             self._config.force_verify_prop_crc,
             self._complete_from(),
+            marks,
         )
         log_pass = LogReplay(self._log.segments, start, stop, replay)
         if not log_pass.run():

@@ -14,6 +14,8 @@ cdef class Replay:
     cdef bint _check_crc
     cdef bint _require_crc
     cdef long long _complete_from
+    cdef object _marks
+    cdef long long _mark_at
     cdef dict _tails
 
     cdef QueueTail _find(self, bytes topic, int queue_id)

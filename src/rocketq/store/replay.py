@@ -28,6 +28,7 @@ NO_ROOM = 101
 INCOMPLETE = 102
 
 NEVER = 1 << 62
+_MARK_DISTANCE = cython.declare(cython.longlong, 1 << 18)
 
 
 @cython.final
@@ -42,12 +43,14 @@ class Replay:
         check_crc: cython.bint,
         require_crc: cython.bint,
         complete_from: cython.longlong = NEVER,
+        marks=None,
     ) -> None:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
         From `complete_from` on records are looked at for missing ends: the checksum of the
         body says nothing about topic and properties, which come after it. What rocketq writes
-        has no zeros in a topic and ends properties with their separator.
+        has no zeros in a topic and ends properties with their separator. `marks` are told
+        where records begin, now and then.
         """
         self.position = 0  # behind the last record dispatched
         self.count = 0
@@ -57,6 +60,8 @@ class Replay:
         self._check_crc = check_crc
         self._require_crc = require_crc
         self._complete_from = complete_from
+        self._marks = marks
+        self._mark_at = 0 if marks is not None else NEVER
         self._tails = {}
 
     def run(
@@ -93,6 +98,9 @@ class Replay:
                 fields.queue_offset,
             ):
                 return NO_ROOM
+            if self.position >= self._mark_at:
+                self._marks.note(self.position)
+                self._mark_at = self.position + _MARK_DISTANCE
             self.last_timestamp = fields.store_timestamp
             self.position += fields.size
             self.count += 1

@@ -3,6 +3,7 @@ from typing import Final
 
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.queue_tail import QueueTail
+from rocketq.store.record_marks import RecordMarks
 
 DONE: Final = 0
 BLANK: Final = 1
@@ -25,5 +26,6 @@ class Replay:
         check_crc: bool,
         require_crc: bool,
         complete_from: int = ...,
+        marks: RecordMarks | None = None,
     ) -> None: ...
     def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int: ...
