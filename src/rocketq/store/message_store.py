@@ -591,7 +591,6 @@ class MessageStore:
                 "commitLogDiskRatio": str(min(ratios.values())),
                 "consumeQueueDiskRatio": str(self._retention.queue_ratio()),
                 "remainTransientStoreBufferNumbs": "0",
-                "remainHowManyDataToCommit": "0",
                 "remainHowManyDataToFlush": _readable(self._log.end - self._log.flushed),
                 "commitLogDirCapacity": (
                     f"Total : {_readable(usage.total)}, Free : {_readable(usage.usable)}."
