@@ -20,7 +20,7 @@ MASKS = [
     (r"(commitLogOffset=|CommitLog Offset: +|@ID@)\d+", r"\1PLACE"),
     # Objects of the JVM that printed it.
     (r"(@[0-9a-f]{5,8}|\$\$Lambda\S*)", "OBJECT"),
-    (r"(spentTimeMills=|listenPort = )\d+", r"\1N"),
+    (r"(?i)(spentTimeMills=|listenPort = )\d+", r"\1N"),
     (r"\b\d+#\d{6,}", "PROCESS"),
     (r"\S*rocketq-peers-\S*|/tmp/\S+", "PATH"),
     (r"\bV\d_\d+_\d+(_\w+)?", "VERSION"),
@@ -35,14 +35,22 @@ WITH_FIGURES = {
 # Commands that print options: those that both brokers have are compared. Java's has hundreds
 # about thread pools, RocksDB, pop and the proxy that mean nothing here.
 WITH_OPTIONS = {"getBrokerConfig"}
+# Lines that rocketq prints on purpose, with the reason beside them.
+OURS = {
+    # 4.9's names beside those of 5.x, for the tools of both.
+    "brokerStatus": re.compile(r"\b(brokerVersion|getTransferedTps) *:"),
+}
 
 
 def lines_of(command: str, output: str) -> list[str]:
+    output = "\n".join(" ".join(line.split()) for line in output.splitlines())
     for pattern, mask in MASKS:
         output = re.sub(pattern, mask, output)
     if command in WITH_FIGURES:
         output = re.sub(r"-?\b\d+\b", "N", output)
-    lines = [" ".join(line.split()) for line in output.splitlines()]
+    lines = output.splitlines()
+    if command in OURS:
+        lines = [line for line in lines if not OURS[command].search(line)]
     # A stack trace says in which line of Java something failed; its first line says what.
     return sorted(line for line in lines if line and not line.startswith(("at ", "... ")))
 

@@ -52,6 +52,11 @@ public class AdminSubject {
         while (count.get() < 20) {
             Thread.sleep(50);
         }
+        // The client learns the route of its retry topic with one of its next polls.
+        while (consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
+            .keySet().stream().noneMatch(queue -> queue.getTopic().startsWith("%RETRY%"))) {
+            Thread.sleep(50);
+        }
         // Offsets are stored every half second, and the client's first store is after ten.
         Thread.sleep(11_000);
         System.out.println("ready " + last.getMsgId());
