@@ -112,6 +112,27 @@ async def test_all_who_wait_share_one_flush(tmp_path: Path) -> None:
         assert len(bodies(store)) == 52
 
 
+async def test_one_who_gives_up_does_not_take_the_others_along(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    async with MessageStore(sync_config(tmp_path), disk=disk) as store:
+        disk.gate.clear()
+        result = store.append(message())
+
+        async def wait() -> PutStatus:
+            future = store.durable(result.end)
+            assert future is not None
+            return await future
+
+        impatient, patient = asyncio.create_task(wait()), asyncio.create_task(wait())
+        await until(disk.is_waiting.is_set)
+        impatient.cancel()
+        await asyncio.sleep(0)
+        disk.gate.set()
+        assert await patient is PutStatus.PUT_OK
+        await asyncio.wait([impatient])
+        assert impatient.cancelled()
+
+
 async def test_what_is_flushed_already_need_not_be_waited_for(tmp_path: Path) -> None:
     async with MessageStore(sync_config(tmp_path)) as store:
         result = store.append(message())

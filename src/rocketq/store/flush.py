@@ -71,8 +71,8 @@ class LogFlush:
         self._failure: OSError | None = None
         self._task: asyncio.Task[None] | None = None
         self._running_to = 0
-        self._running: asyncio.Future[PutStatus] | None = None
-        self._gathering: asyncio.Future[PutStatus] | None = None
+        self._running: _Group | None = None
+        self._gathering: _Group | None = None
         self._wanted = False
         # A thread of its own: others may be waiting for slow disks too.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
@@ -91,8 +91,7 @@ class LogFlush:
         if self._running is not None and position <= self._running_to:
             return self._running
         if self._gathering is None:
-            self._gathering = loop.create_future()
-            loop.call_later(self._config.sync_flush_timeout / 1000, _give_up, self._gathering)
+            self._gathering = _Group(loop, self._config.sync_flush_timeout / 1000)
         self.request()
         return self._gathering
 
@@ -133,17 +132,14 @@ class LogFlush:
             self._on_flushed()
         finally:
             self._running = None
-            if group is not None and not group.done():
-                group.set_result(
-                    PutStatus.PUT_OK
-                    if self._failure is None and self._log.flushed >= self._running_to
-                    else PutStatus.SERVICE_NOT_AVAILABLE
-                )
+            if group is not None:
+                is_durable = self._failure is None and self._log.flushed >= self._running_to
+                group.end(PutStatus.PUT_OK if is_durable else PutStatus.SERVICE_NOT_AVAILABLE)
 
     def _fail(self, error: OSError) -> None:
         self._failure = error
-        if self._gathering is not None and not self._gathering.done():
-            self._gathering.set_result(PutStatus.SERVICE_NOT_AVAILABLE)
+        if self._gathering is not None:
+            self._gathering.end(PutStatus.SERVICE_NOT_AVAILABLE)
         self._gathering = None
         self._on_failure(error)
 
@@ -177,9 +173,25 @@ class LogFlush:
                 await asyncio.shield(self._task)
 
 
-def _give_up(group: "asyncio.Future[PutStatus]") -> None:
-    if not group.done():
-        group.set_result(PutStatus.FLUSH_DISK_TIMEOUT)
+class _Group(asyncio.Future[PutStatus]):
+    """All who wait for the same flush.
+
+    One of them being cancelled must not cancel it for the others, so it cannot be cancelled;
+    who waits for it waits no longer than the time-out.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        super().__init__(loop=loop)
+        self._timer = loop.call_later(timeout_s, self.end, PutStatus.FLUSH_DISK_TIMEOUT)
+
+    def end(self, status: PutStatus) -> None:
+        """Answer everybody, if that has not been done."""
+        self._timer.cancel()
+        if not self.done():
+            self.set_result(status)
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
 
 
 def _sync_all(segments: list[Segment]) -> None:

@@ -47,7 +47,7 @@ from rocketq.store.replay import Replay
 from rocketq.store.results import AppendResult, GetResult, PutStatus
 from rocketq.store.retention import Retention
 from rocketq.store.running_flags import Flag, RunningFlags
-from rocketq.store.statistics import StoreStatistics
+from rocketq.store.statistics import StoreStatistics, readable_size
 from rocketq.store.time_search import Boundary, offset_by_time
 
 logger = logging.getLogger(__name__)
@@ -575,31 +575,16 @@ class MessageStore:
 
     def runtime_info(self) -> dict[str, str]:
         """The store's part of a broker's runtime table (protocol.md 3.13), as text."""
-        usage = self.disk.usage(self.config.commit_log_folders[0])
-        ratios = self._retention.folder_ratios()
-        info = self.statistics.runtime_info()
-        info.update(
-            {
-                "dispatchMaxBuffer": "0",
-                "dispatchBehindBytes": str(self.confirm_offset - self._dispatcher.position),
-                "pageCacheLockTimeMills": str(
-                    max(0, int((self._log.busy_until - self.clock.monotonic()) * 1000))
-                ),
-                "earliestMessageTimeStamp": str(self.earliest_time()),
-                "commitLogMinOffset": str(self.min_physical_offset),
-                "commitLogMaxOffset": str(self.max_physical_offset),
-                "commitLogDiskRatio": str(min(ratios.values())),
-                "consumeQueueDiskRatio": str(self._retention.queue_ratio()),
-                "remainTransientStoreBufferNumbs": "0",
-                "remainHowManyDataToFlush": _readable(self._log.end - self._log.flushed),
-                "commitLogDirCapacity": (
-                    f"Total : {_readable(usage.total)}, Free : {_readable(usage.usable)}."
-                ),
-            }
-        )
-        for folder, ratio in ratios.items():
-            info[f"commitLogDiskRatio_{folder}"] = str(ratio)
-        return info
+        waits_ms = int((self._log.busy_until - self.clock.monotonic()) * 1000)
+        return self.statistics.runtime_info() | {
+            "dispatchBehindBytes": str(self.confirm_offset - self._dispatcher.position),
+            "pageCacheLockTimeMills": str(max(0, waits_ms)),
+            "earliestMessageTimeStamp": str(self.earliest_time()),
+            "commitLogMinOffset": str(self.min_physical_offset),
+            "commitLogMaxOffset": str(self.max_physical_offset),
+            "remainHowManyDataToFlush": readable_size(self._log.end - self._log.flushed),
+            **self._retention.runtime_info(),
+        }
 
 
 def _memory_bytes(config: StoreConfig) -> int:
@@ -617,15 +602,6 @@ def _mapped_limit(config: StoreConfig) -> int:
     if allowed == resource.RLIM_INFINITY:
         return config.max_mapped_queue_files
     return max(16, min(config.max_mapped_queue_files, allowed // 4))
-
-
-def _readable(size: float) -> str:
-    """Bytes as people write them."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size:.1f} {unit}" if unit != "B" else f"{size} B"
-        size /= 1024
-    raise AssertionError
 
 
 __all__ = ["Boundary", "GetResult", "MessageStore", "QueryResult"]

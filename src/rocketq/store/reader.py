@@ -69,6 +69,8 @@ class QueueReader:
     def forget_segment(self) -> None:
         """Hold on to no file of the log: they are about to change."""
         self._segment_view = None
+        if cython.compiled:
+            self._raw = None
         self._segment_start = self._segment_end = 0
 
     def get(

@@ -30,6 +30,7 @@ from rocketq.store.consume_queues import ConsumeQueues
 from rocketq.store.disk import Disk
 from rocketq.store.index import Index
 from rocketq.store.running_flags import Flag, RunningFlags
+from rocketq.store.statistics import readable_size
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,19 @@ class Retention:
 
     def queue_ratio(self) -> float:
         return self._disk.usage(self._config().root / "consumequeue").ratio
+
+    def runtime_info(self) -> dict[str, str]:
+        """How full the disks are, as brokers report it."""
+        ratios = self.folder_ratios()
+        usage = self._disk.usage(self._config().commit_log_folders[0])
+        return {
+            "commitLogDiskRatio": str(min(ratios.values())),
+            "consumeQueueDiskRatio": str(self.queue_ratio()),
+            "commitLogDirCapacity": (
+                f"Total : {readable_size(usage.total)}, Free : {readable_size(usage.usable)}."
+            ),
+            **{f"commitLogDiskRatio_{folder}": str(ratio) for folder, ratio in ratios.items()},
+        }
 
     # --- One round
 

@@ -124,6 +124,10 @@ class StoreStatistics:
             "putLatency99": str(self.put_latency(0.99)),
             "putLatency999": str(self.put_latency(0.999)),
             "getMessageEntireTimeMax": "0",
+            # Of buffers and threads that do not exist here.
+            "dispatchMaxBuffer": "0",
+            "remainTransientStoreBufferNumbs": "0",
+            "remainHowManyDataToCommit": "0",
             "putTps": self.rates("put"),
             "getFoundTps": self.rates("found"),
             "getMissTps": self.rates("missed"),
@@ -131,3 +135,14 @@ class StoreStatistics:
             "getTransferredTps": self.rates("transferred"),
             "getTransferedTps": self.rates("transferred"),
         }
+
+
+def readable_size(size: float) -> str:
+    """Bytes as people write them."""
+    if size < 1024:
+        return f"{size} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"
