@@ -345,6 +345,32 @@ async def test_a_reply_is_handed_to_the_client_that_asked_and_kept(tmp_path: Pat
         assert kept.body == b"the answer"
 
 
+async def test_a_reply_waits_for_a_client_that_is_about_to_make_itself_known(
+    tmp_path: Path,
+) -> None:
+    handed = asyncio.Event()
+
+    def take(request: Command, connection: Connection) -> Command:
+        handed.set()
+        return request.reply()
+
+    routes: Any = {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: take}
+    async with running_broker(tmp_path, routes=routes) as broker:
+        answer = send_request(
+            "TestCluster_REPLY_TOPIC", properties={"REPLY_TO_CLIENT": "asker", "UNIQ_KEY": "u"}
+        )
+        request = Command.request(
+            answer.header(SendMessageV2), b"early", code=RequestCode.SEND_REPLY_MESSAGE_V2
+        )
+        replied = asyncio.create_task(broker.call(request))
+        await broker.send("topic")  # the reply has been read by now
+        assert not handed.is_set()
+        await broker.heartbeat("asker", producer_group="askers")
+
+        assert (await replied).code == ResponseCode.SUCCESS
+        assert handed.is_set()
+
+
 async def test_a_reply_to_a_client_that_is_not_there_is_kept_all_the_same(
     broker: TestBroker,
 ) -> None:

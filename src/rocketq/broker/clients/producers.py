@@ -4,6 +4,7 @@ The broker needs them to ask about transactions nobody has decided, and to hand 
 the client that asked.
 """
 
+import asyncio
 import logging
 
 from rocketq.broker.clients.channel import ClientChannel
@@ -21,6 +22,7 @@ class ProducerTable:
         self._groups: dict[str, dict[Connection, ClientChannel]] = {}
         self._by_client_id: dict[str, ClientChannel] = {}
         self._turns: dict[str, int] = {}
+        self._awaited: dict[str, list[asyncio.Future[ClientChannel]]] = {}
 
     def register(self, group: str, channel: ClientChannel) -> bool:
         """Note a heartbeat; True when the channel is new to the group."""
@@ -31,6 +33,9 @@ class ProducerTable:
             return False
         channels[channel.connection] = channel
         self._by_client_id[channel.client_id] = channel
+        for waiting in self._awaited.pop(channel.client_id, ()):
+            if not waiting.done():
+                waiting.set_result(channel)
         logger.info("producer %s joined group %s", channel, group)
         return True
 
@@ -73,6 +78,26 @@ class ProducerTable:
     def find(self, client_id: str) -> ClientChannel | None:
         """The connection of one client, whatever its groups."""
         return self._by_client_id.get(client_id)
+
+    async def appears(self, client_id: str, within_s: float) -> ClientChannel | None:
+        """The connection of one client, which may be about to send its first heartbeat."""
+        known = self.find(client_id)
+        if known is not None:
+            return known
+        waiting = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(client_id, []).append(waiting)
+        try:
+            async with asyncio.timeout(within_s):
+                channel: ClientChannel = await waiting
+                return channel
+        except TimeoutError:
+            return None
+        finally:
+            others = self._awaited.get(client_id)
+            if others is not None and waiting in others:
+                others.remove(waiting)
+                if not others:
+                    del self._awaited[client_id]
 
     def next_channel(self, group: str) -> ClientChannel | None:
         """Some live member of a group, each in its turn."""

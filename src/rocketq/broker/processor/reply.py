@@ -38,6 +38,9 @@ from rocketq.store import MessageInner
 logger = logging.getLogger(__name__)
 
 _PUSH_TIMEOUT_S = 10.0
+# A client before 5.x may ask before its first heartbeat, which it sends a second after its
+# start: its answer must not come too early.
+_FIRST_HEARTBEAT_S = 1.5
 
 
 class ReplyProcessor:
@@ -115,7 +118,7 @@ class ReplyProcessor:
         client_id = properties.get(PropertyName.REPLY_TO_CLIENT)
         if client_id is None:
             return "the reply does not say to whom: REPLY_TO_CLIENT is missing"
-        channel = self._producers.find(client_id)
+        channel = await self._producers.appears(client_id, _FIRST_HEARTBEAT_S)
         if channel is None or not channel.is_live:
             return f"push reply message fail, channel of <{client_id}> not found."
         now = self._clock.now_ms()
