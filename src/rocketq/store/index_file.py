@@ -81,6 +81,7 @@ class IndexFile:
         self.begin_timestamp = self.end_timestamp = timestamp
         self._write_header()
 
+    @cython.cdivision(True)  # of positive numbers: nothing to adjust
     @cython.ccall
     def put(
         self, key_hash: cython.int, position: cython.longlong, timestamp: cython.longlong
@@ -123,6 +124,7 @@ class IndexFile:
         self._write_header()
         return True
 
+    @cython.cdivision(True)
     @cython.ccall
     def has(self, key_hash: cython.int, position: cython.longlong) -> cython.bint:
         """Whether the last message indexed has this key in the index already."""
