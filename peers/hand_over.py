@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from peers import java
 from peers.outcomes import Column, Outcome, Outcomes
 from peers.sdk.trial import Trial, until
 from peers.servers import Cluster, Server
@@ -167,7 +168,7 @@ async def look_at_earlier(namesrv: str, ledger: Ledger) -> Outcome:
     return Outcome(not wrong, "; ".join(wrong))
 
 
-def take_turns(folder: Path, *, by_kill: bool) -> dict[str, dict[str, Outcome]]:
+def take_turns(folder: Path, release: str, *, by_kill: bool) -> dict[str, dict[str, Outcome]]:
     """Direction -> what worked; a row that failed in one turn has failed."""
     results: dict[str, dict[str, Outcome]] = {JAVA: {}, ROCKETQ: {}}
     ledger = Ledger()
@@ -176,7 +177,7 @@ def take_turns(folder: Path, *, by_kill: bool) -> dict[str, dict[str, Outcome]]:
         for turn in range(2 * TURNS + 1):
             ledger.turn = turn
             side = JAVA if turn % 2 == 0 else ROCKETQ
-            broker = start(cluster, side, namesrv)
+            broker = start(cluster, side, namesrv, release)
             try:
                 found = run(one_turn(namesrv.address, ledger, by_kill))
             except AssertionError as failure:
@@ -190,9 +191,9 @@ def take_turns(folder: Path, *, by_kill: bool) -> dict[str, dict[str, Outcome]]:
     return results
 
 
-def start(cluster: Cluster, side: str, namesrv: Server) -> Server:
+def start(cluster: Cluster, side: str, namesrv: Server, release: str) -> Server:
     if side == JAVA:
-        return cluster.java_broker("a", namesrv)
+        return cluster.java_broker("a", namesrv, release)
     return cluster.rocketq_broker("a", namesrv)
 
 
@@ -204,29 +205,41 @@ def merge(into: dict[str, Outcome], found: Outcomes, by_kill: bool, turn: int) -
             into[row] = Outcome(outcome.ok, outcome.detail and f"turn {turn}: {outcome.detail}")
 
 
-_results: dict[str, dict[str, Outcome]] = {}
+_results: dict[str, dict[str, dict[str, Outcome]]] = {}
 
 
-def handed_over(origin: str, folder: Path, rows: Sequence[str]) -> Outcomes:
-    """Both columns come out of the same turns, which are taken once."""
-    if not _results:
+def handed_over(release: str, origin: str, folder: Path, rows: Sequence[str]) -> Outcomes:
+    """Both directions come out of the same turns, which are taken once for a release."""
+    if release not in _results:
+        found: dict[str, dict[str, Outcome]] = {JAVA: {}, ROCKETQ: {}}
         for by_kill in (False, True):
             place = folder / ("killed" if by_kill else "stopped")
-            for direction, found in take_turns(place, by_kill=by_kill).items():
-                _results.setdefault(direction, {}).update(found)
+            for direction, outcomes in take_turns(place, release, by_kill=by_kill).items():
+                found[direction].update(outcomes)
             shutil.rmtree(place, ignore_errors=True)
-    return _results[origin]
+        _results[release] = found
+    return _results[release][origin]
 
 
 COLUMNS = [
     Column(
         "store-from-java",
         "store Java 5.5.0 → rocketq",
-        lambda folder, rows: handed_over(JAVA, folder, rows),
+        lambda folder, rows: handed_over(java.V5, JAVA, folder, rows),
     ),
     Column(
         "store-from-rocketq",
         "store rocketq → Java 5.5.0",
-        lambda folder, rows: handed_over(ROCKETQ, folder, rows),
+        lambda folder, rows: handed_over(java.V5, ROCKETQ, folder, rows),
+    ),
+    Column(
+        "store-from-java-4",
+        "store Java 4.9.7 → rocketq",
+        lambda folder, rows: handed_over(java.V4, JAVA, folder, rows),
+    ),
+    Column(
+        "store-to-java-4",
+        "store rocketq → Java 4.9.7",
+        lambda folder, rows: handed_over(java.V4, ROCKETQ, folder, rows),
     ),
 ]

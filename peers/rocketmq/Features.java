@@ -543,8 +543,10 @@ public class Features {
 
     static void requestReply() throws Exception {
         String topic = topic();
+        producer().send(message(topic, "first"));
+        // Its first request introduces it to the broker; a send before that would not, and the
+        // broker has to know whom to give the reply to.
         DefaultMQProducer requester = producer();
-        requester.send(message(topic, "first"));
         DefaultMQProducer replier = producer();
         DefaultMQPushConsumer consumer = pushConsumer(group(), topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
