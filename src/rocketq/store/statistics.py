@@ -127,7 +127,6 @@ class StoreStatistics:
             # Of buffers and threads that do not exist here.
             "dispatchMaxBuffer": "0",
             "remainTransientStoreBufferNumbs": "0",
-            "remainHowManyDataToCommit": "0",
             "putTps": self.rates("put"),
             "getFoundTps": self.rates("found"),
             "getMissTps": self.rates("missed"),
