@@ -44,7 +44,8 @@ class Cluster:
         """What the broker answers: `question` gets a client and the broker's address."""
 
         async def answer() -> Any:
-            async with ClientInstance.opened(ClientConfig(namesrv=self.namesrv)) as client:
+            config = ClientConfig(namesrv=self.namesrv, api_timeout_s=30.0)
+            async with ClientInstance.opened(config) as client:
                 info = await client.api.cluster_info()
                 (broker,) = info.broker_addr_table.values()
                 return await question(client, broker.broker_addrs[0])
@@ -80,7 +81,9 @@ class Cluster:
 
     def send(self, messages: Sequence[Message], *, queue: int | None = None) -> None:
         """Send, in order; to a queue of this number, or to all in turn."""
-        with Producer("test-producer", namesrv=self.namesrv) as producer:
+        with Producer(
+            "test-producer", namesrv=self.namesrv, send_timeout_s=60.0, api_timeout_s=30.0
+        ) as producer:
             if queue is None:
                 pending = [producer.send_soon(message) for message in messages]
                 for each in pending:

@@ -191,7 +191,7 @@ def test_a_trigger_may_wait_for_more(
     )
     try:
         wait_until(lambda: query.lastProgress is not None, 300)
-        assert not (tmp_path / "rows" / "_spark_metadata").exists()
+        assert not (tmp_path / "rows" / "_spark_metadata" / "0").exists()
         cluster.send_numbers(topic, range(4, 12))
         query.processAllAvailable()
     finally:

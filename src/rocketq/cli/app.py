@@ -26,6 +26,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "tail": LazyCommand("rocketq.cli.tail", "Print a topic's messages as they come."),
     "admin": LazyCommand("rocketq.cli.admin", "Everything mqadmin does: topics, groups, offsets."),
     "store": LazyCommand("rocketq.cli.store", "Look into a broker's files."),
+    "pipeline": LazyCommand("rocketq.cli.pipeline", "Make and run data pipelines on Spark."),
 }
 
 _PROGRAM: Final = "rocketq"

@@ -31,6 +31,7 @@ from rocketq.spark.sink_columns import (
     queue_numbers,
     texts,
 )
+from rocketq.spark.tally import WRITTEN, Tally
 from rocketq.spark.topics import opened
 
 RESERVED = frozenset(name.encode() for name in SYSTEM_PROPERTIES)
@@ -57,10 +58,14 @@ def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBat
     client = loop.run(opening.__aenter__())
     try:
         writer = RowWriter(options, BatchSender(client, options), prefix)
+        tally, told = Tally(WRITTEN), 0
         try:
             for batch in batches:
                 writer.write(batch)
+                tally.add(batch.num_rows, writer.bytes - told)
+                told = writer.bytes
             writer.finish()
+            tally.tell()
         finally:
             writer.give_up()
         return Written(writer.messages, writer.bytes)

@@ -29,6 +29,7 @@ from rocketq.spark.options import InvalidOptions, SourceOptions
 from rocketq.spark.partitions import QueueRange, plan
 from rocketq.spark.range_pull import BrokerAway, RangePull
 from rocketq.spark.retry import Retry
+from rocketq.spark.tally import READ, Tally
 from rocketq.spark.topics import Standing, Topics, opened
 
 try:
@@ -59,10 +60,13 @@ def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBa
     """The rows of one range: what a task does."""
     shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
     batches = ArrowBatches(part.queue._replace(topic=shown), options.columns, wanted_tags(options))
+    tally = Tally(READ)
     for body, start, end in pulled(loop_thread(), options, part):
         batch = batches.batch(body, start, end)
         if batch is not None:
+            tally.add(batch.num_rows, len(body))
             yield batch
+    tally.tell()
 
 
 def pulled(
@@ -231,6 +235,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         since = {} if start is None else offsets.from_json(start)
+        # Spark commits a batch when the next one begins, so the last one of a query never. But
+        # it does not ask for more before all up to `start` is done.
+        self._report(since)
         standing = self._driver.ask(lambda topics: topics.standing(since))
         self._newest = standing.newest
         end = dict(standing.newest if self._target is None else self._target)
@@ -305,12 +312,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Report progress to the brokers. The checkpoint decides, so a failure only shows."""
+        self._report(offsets.from_json(end))
+
+    def _report(self, reached: Offsets) -> None:
+        """Tell the brokers how far the group is. The checkpoint decides: a failure only shows."""
         group = self._options.group
         if group is None:
             return
-        reached = offsets.from_json(end)
         news = {queue: at for queue, at in reached.items() if self._reported.get(queue) != at}
+        if not news:
+            return
         try:
             self._driver.ask(lambda topics: topics.report(group, news))
         except RocketqError as error:

@@ -1,0 +1,103 @@
+"""What Spark needs from the machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rocketq.spark import environment, tally
+
+
+@pytest.fixture(autouse=True)
+def _own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    environment.java_version.cache_clear()
+
+
+def java_that_says(folder: Path, text: str) -> Path:
+    """A program in the place of Java."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{text}' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_no_java_is_told_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = environment.what_is_missing()
+    assert missing is not None
+    assert "none was found" in missing
+    assert "apt-get install openjdk-17" in missing
+    with pytest.raises(environment.SparkUnavailable):
+        environment.prepare()
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "21-ea"', 21),
+        ("something else", 0),
+    ],
+)
+def test_the_version_of_java_is_read(tmp_path: Path, said: str, version: int) -> None:
+    assert environment.java_version(java_that_says(tmp_path, said)) == version
+
+
+def test_an_old_java_is_told_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java_that_says(tmp_path, 'openjdk version "11.0.2"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    missing = environment.what_is_missing()
+    assert missing is not None
+    assert f"{tmp_path}/bin/java is 11" in missing
+
+
+def test_java_home_is_set_and_workers_run_this_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java_that_says(tmp_path, 'openjdk version "17"')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "theirs")
+    environment.prepare()
+    assert os.environ["JAVA_HOME"] == str(tmp_path)
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ["PYSPARK_DRIVER_PYTHON"] == "theirs", "what the user has set stays"
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.delenv(name)
+
+
+def test_spark_finds_the_format_by_itself() -> None:
+    """Looking for formats must not drag in the client: every Spark session does it."""
+    program = (
+        "import sys, pyspark_rocketq; print(pyspark_rocketq.DefaultSource.name(), "
+        "'rocketq.client.instance' in sys.modules, 'pyarrow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["rocketq", "False", "False"]
+
+
+def test_what_tasks_do_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tally.Tallies() as tallies:
+        monkeypatch.setenv(tally.ADDRESS_VARIABLE, tallies.address)
+        for what, rows in ((tally.READ, 5), (tally.READ, 7), (tally.WRITTEN, 3)):
+            task = tally.Tally(what)
+            task.add(rows, 100 * rows)
+            task.tell()
+    assert tallies.rows == {tally.READ: 12, tally.WRITTEN: 3}
+    assert tallies.bytes == {tally.READ: 1200, tally.WRITTEN: 300}
+
+
+def test_nobody_watching_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tally.ADDRESS_VARIABLE, raising=False)
+    task = tally.Tally(tally.READ)
+    task.add(1, 1)
+    task.tell()
