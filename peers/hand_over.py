@@ -12,6 +12,7 @@ The consumer group goes on at its offsets. Over clean stops every message has to
 once; after a kill once or twice, for offsets are stored every few seconds only.
 """
 
+import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -41,6 +42,7 @@ GROUP = "HandOverGroup"
 KINDS = ("plain", "batch", "delayed", "transaction", "retry")
 DELAY_LEVEL = 3  # 10 s: longer than a broker takes to stop
 WITHIN_S = 90.0
+NOTED_WITHIN_S = 11.0  # both sides store their offsets every 5 or 10 s
 JAVA, ROCKETQ = "Java", "rocketq"
 
 
@@ -137,6 +139,8 @@ async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, 
             row, often = ("offsets go on", 2) if may_double else ("nothing twice", 1)
             repeated = ledger.more_often_than(often)
             found[row] = Outcome(not repeated, f"{repeated or ''}")
+            if may_double:
+                await asyncio.sleep(NOTED_WITHIN_S)
             for number in range(2):
                 body = f"retry-{ledger.turn}-{number}"
                 result = await producer.send(Message(TOPIC, body.encode()))

@@ -37,6 +37,9 @@ COMMON_SETTINGS = {
     "enablePropertyFilter": "true",
     "transactionCheckInterval": "3000",
     "transactionTimeOut": "3000",
+    # Java notes up to so much later what became of a transaction (usually 3 s); with checks as
+    # frequent as above it would ask, and deliver, twice.
+    "transactionOpBatchInterval": "200",
     "mappedFileSizeCommitLog": str(64 << 20),
     # The machine may be nearly full and slow; neither is what is compared here.
     "diskMaxUsedSpaceRatio": "95",
@@ -134,9 +137,6 @@ class Cluster:
     ) -> Server:
         if release == java.V4 and not os.environ.get(NEEDS_NO_OTHER_INTERFACE):
             raise RuntimeError("a 4.9 broker listens on every interface; not started here")
-        # Java notes three seconds late what became of a transaction; with checks as frequent as
-        # that it would ask, and deliver, twice.
-        settings.setdefault("transactionOpBatchInterval", "200")
         conf, address = self._broker_conf(name, namesrv, settings)
         main = "org.apache.rocketmq.broker.BrokerStartup"
         jvm = ["-Xms256m", "-Xmx640m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC"]
