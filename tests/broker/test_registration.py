@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketq.broker import BrokerConfig
 from rocketq.remoting import (
     Command,
     Connection,
@@ -196,6 +197,19 @@ async def test_a_large_table_can_be_registered_in_parts(tmp_path: Path) -> None:
     ):
         await eventually(lambda: sum(len(table) for table in server.tables) >= 15)
         assert all(len(table) <= 4 for table in server.tables)
+
+
+@pytest.mark.parametrize("is_outdated", [True, False])
+async def test_a_name_server_can_be_asked_before_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_outdated: bool
+) -> None:
+    monkeypatch.setattr(BrokerConfig, "register_period_s", 0.05)
+    async with name_server() as server:
+        server.is_outdated = is_outdated
+        async with running_broker(tmp_path, namesrv_addr=server.address, force_register=False):
+            await eventually(lambda: len(server.versions_asked) >= 3)
+            assert (len(server.bodies) > 1) is is_outdated
+            assert server.versions_asked[0] == server.bodies[0].data_version
 
 
 @pytest.mark.parametrize("changed", [True, False])

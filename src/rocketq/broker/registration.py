@@ -43,6 +43,10 @@ _PATIENCE_AT_STOP_S = 1.0
 # How long the reply to a request that made a topic waits for NameServers to know of it.
 _PATIENCE_WITH_CHANGES_S = 0.3
 _FIRST_RETRY_S = 0.5
+# Repeating so many topics twice a minute is work for both sides: most rounds only ask whether
+# the NameServer has the current version, which tells it that we are alive just as well.
+_LARGE_TABLE = 1_000
+_FULL_ROUNDS = 10
 
 
 class _NameServer:
@@ -57,6 +61,7 @@ class _NameServer:
         self.knows_all = asyncio.Event()
         self.is_reachable = True
         self.connection: Connection | None = None
+        self.rounds = 0
 
     def tell(self, changed: list[TopicConfig]) -> None:
         for config in changed:
@@ -214,10 +219,14 @@ class Registration:
 
     async def _tell_everything(self, name_server: _NameServer, *, unasked: bool) -> None:
         config = self._live.broker
+        name_server.rounds += 1
+        may_ask_first = not config.force_register or (
+            len(self._topics) > _LARGE_TABLE and name_server.rounds % _FULL_ROUNDS
+        )
         if (
             unasked
             and not name_server.needs_everything
-            and not config.force_register
+            and may_ask_first
             and not await self._is_out_of_date(name_server)
         ):
             return
