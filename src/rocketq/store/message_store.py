@@ -205,6 +205,8 @@ class MessageStore:
         report = recovery.run(crashed=crashed)
         self._queues.repair = recovery.repair_queue
         self._cold.start_from(report.end)
+        if report.is_clean:
+            self._retention.start_from(self._log.min_offset)
         self._derived.start_from(
             report.end if report.is_clean else (progress.queues_durable if progress else 0),
             self._index.end_position if self._index is not None else -1,

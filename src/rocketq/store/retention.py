@@ -71,6 +71,10 @@ class Retention:
             except OSError as error:
                 logger.error("cleaning failed: %s", error)
 
+    def start_from(self, log_min: int) -> None:
+        """Queues and index have followed the log up to here."""
+        self._cleaned_to = log_min
+
     def ask(self) -> None:
         """Delete expired files at any hour, for some rounds."""
         self._asked = _ROUNDS_WHEN_ASKED
