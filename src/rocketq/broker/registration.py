@@ -139,6 +139,9 @@ class Registration:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep everybody informed until asked to stop, then say goodbye."""
+        config = self._live.broker
+        if config.fetch_namesrv_addr_by_address_server or config.fetch_name_srv_addr_by_dns_lookup:
+            logger.warning("NameServers are taken from namesrvAddr only, not looked up elsewhere")
         self._follow(self._live.broker.name_servers)
         try:
             await stop.wait()
