@@ -369,6 +369,48 @@ def test_a_flipped_bit_is_found_in_a_stopped_store_too(
         assert any(finding.severity is Severity.ERROR for finding in findings)
 
 
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (12, b"\x7f"),  # queue id
+        (20, b"\x01"),  # queue offset, far beyond
+        (20, b"\xff"),  # queue offset, negative
+        (27, b"\x00"),  # queue offset, that of another message
+        (-30, b"/"),  # topic, see below
+    ],
+)
+def test_nonsense_before_the_body_does_no_harm(tmp_path: Path, at: int, value: bytes) -> None:
+    """Without a checksum in the properties nobody can say whether these fields are right."""
+    root, copy = tmp_path / "running", tmp_path / "killed"
+    properties = b"n\x01" + b"v" * 20 + b"\x02"  # the topic ends 25 bytes before the end
+
+    async def make() -> tuple[int, int]:
+        async with MessageStore(small_config(root)) as store:
+            results = [
+                store.append(message(b"%d" % number, properties=properties)) for number in range(10)
+            ]
+            shutil.copytree(root, copy)
+            return results[5].physical_offset, results[5].size
+
+    position, size = asyncio.run(make())
+    path = copy / "commitlog" / f"{0:020d}"
+    log = bytearray(path.read_bytes())
+    place = position + (at if at >= 0 else size + at)
+    log[place : place + 1] = value
+    path.write_bytes(log)
+
+    async def read() -> list[bytes]:
+        async with MessageStore(small_config(copy)) as store:
+            found = read_queue(store)
+            assert store.append(message(b"next")).queue_offset == 10
+            assert store.topics() == ["orders"]
+            return [m.body for m in found]
+
+    served = asyncio.run(read())
+    whole = [b"%d" % number for number in range(10)]
+    assert served in (whole, whole[:5] + whole[6:])
+
+
 def test_a_lost_log_file_costs_only_its_messages(stopped: Template) -> None:
     with copy_of(stopped) as root:
         (root / "commitlog" / f"{8192:020d}").unlink()

@@ -38,14 +38,13 @@ cdef class Appender:
     cdef long long _max_body
     cdef Py_ssize_t _max_topic
     cdef bint _long_topics
-    cdef bint _with_crc
+    cdef Py_ssize_t _crc_size
 
     cpdef AppendResult append(self, MessageInner message)
     cdef int _check(self, MessageInner message)
     cdef int _check_sizes(
         self, Py_ssize_t body_size, Py_ssize_t properties_size, Py_ssize_t size
     )
-    cdef int _crc_size(self, bytes properties)
     cdef AppendResult _refused(self, int status)
     cdef int _write(
         self,
@@ -58,9 +57,7 @@ cdef class Appender:
         long long prepared_transaction_offset,
         body,
         bytes properties,
-        Py_ssize_t tail_size,
     )
-    cdef bytes _stored_form(self, bytes properties)
     cdef int _make_room(self, Py_ssize_t size)
     cdef QueueTail _find_queue(self, str topic, int queue_id)
     cdef bint _dispatch(

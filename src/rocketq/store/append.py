@@ -108,7 +108,7 @@ class Appender:
         self._max_body = config.max_message_size
         self._max_topic = config.max_topic_length
         self._long_topics = config.auto_message_version_on_topic_len
-        self._with_crc = config.enabled_append_prop_crc
+        self._crc_size = 20 if config.enabled_append_prop_crc else 0
 
     @cython.ccall
     def append(self, message: MessageInner) -> AppendResult:
@@ -124,9 +124,9 @@ class Appender:
             if self._dispatcher.scan(properties):
                 if b"INNER_NUM\x01" in properties:
                     return self._refused(_ILLEGAL)
-                properties = remove_property(properties, b"__CRC32#")
-            properties = self._stored_form(properties)
-            properties_size = len(properties) + self._crc_size(properties)
+                properties = _without_crc(properties)
+            properties = _with_end(properties)
+            properties_size = len(properties) + self._crc_size
             size = record_size(
                 len(message.body),
                 len(message.topic_bytes),
@@ -163,7 +163,6 @@ class Appender:
             message.prepared_transaction_offset,
             message.body,
             properties,
-            properties_size - len(properties),
         )
         self._tail.end = position + size
         self.last_timestamp = timestamp
@@ -214,9 +213,9 @@ class Appender:
             for flag, body, raw in items:
                 properties: bytes = bytes(raw)
                 if self._dispatcher.scan(properties):
-                    properties = remove_property(properties, b"__CRC32#")
-                properties = self._stored_form(properties)
-                properties_size: cython.Py_ssize_t = len(properties) + (20 if self._with_crc else 0)
+                    properties = _without_crc(properties)
+                properties = _with_end(properties)
+                properties_size: cython.Py_ssize_t = len(properties) + self._crc_size
                 size: cython.Py_ssize_t = record_size(
                     len(body),
                     len(message.topic_bytes),
@@ -256,7 +255,6 @@ class Appender:
                 0,
                 body,
                 properties,
-                20 if self._with_crc else 0,
             )
             positions.append(position)
             position += size
@@ -313,14 +311,6 @@ class Appender:
             return _ILLEGAL
         return _OK
 
-    @cython.cfunc
-    def _crc_size(self, properties: bytes) -> cython.int:
-        if not self._with_crc:
-            return 0
-        if len(properties) > 0 and properties[len(properties) - 1] != 2:
-            return 21
-        return 20
-
     # --- Parts
 
     @cython.cfunc
@@ -340,7 +330,6 @@ class Appender:
         prepared_transaction_offset: cython.longlong,
         body,
         properties: bytes,
-        tail_size: cython.Py_ssize_t,
     ) -> cython.int:
         """Encode a record into the mapped file, where room was made for it."""
         at: cython.longlong = position - self._tail.segment_start
@@ -373,7 +362,7 @@ class Appender:
                     len(body),
                     cython.cast(cython.p_const_uchar, properties),
                     len(properties),
-                    tail_size,
+                    self._crc_size,
                 )
             finally:
                 if not is_bytes:
@@ -396,20 +385,8 @@ class Appender:
                 prepared_transaction_offset,
                 body,
                 properties,
-                tail_size > 0,
-                tail_size == 20,  # nothing goes between the properties and the checksum
+                self._crc_size > 0,
             )
-
-    @cython.cfunc
-    def _stored_form(self, properties: bytes) -> bytes:
-        """Properties as they go into the record, but for a checksum."""
-        if b"__CRC32#\x01" in properties:
-            # Of another record: to keep it would make this one look damaged.
-            properties = remove_property(properties, b"__CRC32#")
-        if not self._with_crc and len(properties) > 0 and properties[len(properties) - 1] != 2:
-            # Every entry ends with its separator, so that a torn record shows.
-            properties = properties + b"\x02"
-        return properties
 
     @cython.cfunc
     def _make_room(self, size: cython.Py_ssize_t) -> cython.int:
@@ -481,6 +458,20 @@ class Appender:
         counts = list(self.latencies)
         counts[0] += self._fast_count
         return counts
+
+
+@cython.cfunc
+def _without_crc(properties: bytes) -> bytes:
+    """A checksum that came along is of another record: with it this one would look damaged."""
+    return remove_property(properties, b"__CRC32#")
+
+
+@cython.cfunc
+def _with_end(properties: bytes) -> bytes:
+    """Every entry ends with its separator, so that a torn record shows."""
+    if len(properties) > 0 and properties[len(properties) - 1] != 2:
+        return properties + b"\x02"
+    return properties
 
 
 @cython.cfunc

@@ -70,6 +70,8 @@ class QueueSurroundings(Protocol):
 
     def queue_has_gap(self, queue: "ConsumeQueue") -> None: ...
 
+    def is_entry_right(self, queue: "ConsumeQueue", offset: int, entry: QueueEntry) -> bool: ...
+
     def segment_mapped(self, segment: Segment) -> None: ...
 
 
@@ -368,7 +370,15 @@ class ConsumeQueue:
             # Files go when all they point at is gone from the log; this one's message is not.
             self._note_gap()
             return True
-        if self._entry(offset) != (position, size, tags_code):
+        entry = self._entry(offset)
+        if (
+            entry != (position, size, tags_code)
+            and size != FILLER_SIZE
+            and self._surroundings.is_entry_right(self, offset, entry)
+        ):
+            logger.error("%s: the record at %d has the number of another", self, position)
+            return True
+        if entry != (position, size, tags_code):
             segment = self._segments.find(offset * ENTRY_SIZE)
             assert segment is not None, offset
             try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rocketq.store.consume_queue import ConsumeQueue
+from rocketq.store.consume_queue import ConsumeQueue, QueueEntry
 from rocketq.store.disk import Disk
 from rocketq.store.errors import StoreError, StoreMismatch
 from rocketq.store.queue_table import QueueRange, QueueRanges
@@ -33,6 +33,8 @@ class ConsumeQueues:
         """Topic -> queue id -> tail of the queues that are open: what an append looks up."""
         self.on_failure: Callable[[OSError], None] | None = None
         """Told when a queue cannot be opened."""
+        self.judge: Callable[[ConsumeQueue, int, QueueEntry], bool] | None = None
+        """Looks into the log whether an entry leads to its message."""
         self.failure: OSError | None = None
         """Why the last entry could not be written."""
         self.incomplete: dict[tuple[str, int], ConsumeQueue] = {}
@@ -236,6 +238,10 @@ class ConsumeQueues:
 
     def queue_has_gap(self, queue: ConsumeQueue) -> None:
         self.incomplete[queue.topic, queue.queue_id] = queue
+
+    def is_entry_right(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        """Whether an entry leads to the message it stands for."""
+        return self.judge is not None and self.judge(queue, offset, entry)
 
     def segment_mapped(self, segment: Segment) -> None:
         """Keep the number of mapped files bounded: those not used since last time go."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from rocketq.message.record import RecordFields, RecordStatus, check_record, read_record
-from rocketq.store.replay import BLANK, DONE, INCOMPLETE, MISPLACED, NO_ROOM, Replay
+from rocketq.store.replay import BLANK, DONE, IMPLAUSIBLE, INCOMPLETE, MISPLACED, NO_ROOM, Replay
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments
 
@@ -28,6 +28,7 @@ _PIECE: Final = 1 << 20
 _REASONS: Final = {
     MISPLACED: "the record says it lies elsewhere",
     INCOMPLETE: "the record has no end",
+    IMPLAUSIBLE: "the record cannot be of this log",
 }
 
 

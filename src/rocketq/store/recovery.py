@@ -24,7 +24,7 @@ from rocketq.message.record import RecordFields, check_record, read_record
 from rocketq.store.checkpoint import Checkpoint
 from rocketq.store.commit_log import CommitLog
 from rocketq.store.config import StoreConfig
-from rocketq.store.consume_queue import ConsumeQueue
+from rocketq.store.consume_queue import ConsumeQueue, QueueEntry
 from rocketq.store.consume_queues import ConsumeQueues
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.index import Index, key_hashes
@@ -77,6 +77,7 @@ class Recovery:
 
     def run(self, *, crashed: bool) -> RecoveryReport:
         """Bring everything into a state from which the store can go on."""
+        self._queues.judge = self._leads_to_its_message
         report = RecoveryReport(is_clean=not crashed)
         if len(self._log.segments) == 0:
             # Without a log there is nothing that queues and index could point at.
@@ -237,6 +238,22 @@ class Recovery:
         if any(behind) and behind[4:] != _BLANK_MAGIC:
             logger.warning("the record at %d is torn: cut off", report.end)
             report.cut_from = report.end
+
+    def _leads_to_its_message(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        segment = self._log.segments.find(entry.position)
+        if entry.is_filler or segment is None:
+            return False
+        at = entry.position - segment.start
+        if not check_record(segment.view, at, True, False).is_valid:
+            return False
+        fields = read_record(segment.view, at)
+        return (
+            fields.physical_offset == entry.position
+            and fields.size == entry.size
+            and fields.queue_offset == offset
+            and fields.queue_id == queue.queue_id
+            and fields.topic == queue.topic.encode()
+        )
 
     # --- What needs a longer pass
 

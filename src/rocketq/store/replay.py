@@ -26,8 +26,10 @@ BLANK = 1
 MISPLACED = 100
 NO_ROOM = 101
 INCOMPLETE = 102
+IMPLAUSIBLE = 103
 
 NEVER = 1 << 62
+_MAX_QUEUE_ID = cython.declare(cython.int, 1 << 20)
 _MARK_DISTANCE = cython.declare(cython.longlong, 1 << 18)
 
 
@@ -48,9 +50,8 @@ class Replay:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
         From `complete_from` on records are looked at for missing ends: the checksum of the
-        body says nothing about topic and properties, which come after it. What rocketq writes
-        has no zeros in a topic and ends properties with their separator. `marks` are told
-        where records begin, now and then.
+        body says nothing about the properties, which come last. What rocketq writes ends them
+        with a separator. `marks` are told where records begin, now and then.
         """
         self.position = 0  # behind the last record dispatched
         self.count = 0
@@ -85,6 +86,8 @@ class Replay:
             fields = read_record(view, self.position - segment_start)
             if fields.physical_offset != self.position:
                 return MISPLACED
+            if not _is_plausible(fields):
+                return IMPLAUSIBLE
             if self.position >= self._complete_from and not _is_complete(fields):
                 return INCOMPLETE
             tail = self._find(fields.topic, fields.queue_id)
@@ -117,8 +120,22 @@ class Replay:
 
 
 @cython.cfunc
+def _is_plausible(fields: RecordFields) -> cython.bint:
+    """Whether the record can be of this log at all.
+
+    The checksum of the body says nothing about the fields before it. Acting on nonsense in
+    them would do more harm than losing a message.
+    """
+    # Each of the messages before it has taken at least 91 bytes.
+    if not 0 <= fields.queue_offset <= fields.physical_offset // 91 + 1:
+        return False
+    if not 0 <= fields.queue_id < _MAX_QUEUE_ID:
+        return False
+    topic: bytes = fields.topic
+    return len(topic) > 0 and b"/" not in topic and b"\0" not in topic and topic[0] != 46
+
+
+@cython.cfunc
 def _is_complete(fields: RecordFields) -> cython.bint:
     size: cython.Py_ssize_t = len(fields.properties)
-    if size > 0 and fields.properties[size - 1] != 2:
-        return False
-    return b"\0" not in fields.topic
+    return size == 0 or fields.properties[size - 1] == 2

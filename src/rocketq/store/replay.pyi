@@ -10,6 +10,7 @@ BLANK: Final = 1
 MISPLACED: Final = 100
 NO_ROOM: Final = 101
 INCOMPLETE: Final = 102
+IMPLAUSIBLE: Final = 103
 NEVER: Final = 1 << 62
 
 class Replay:
