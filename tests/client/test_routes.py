@@ -115,6 +115,14 @@ async def test_a_topic_not_created_yet_borrows_the_route_of_the_template() -> No
     assert len(info.queues) == 6
 
 
+async def test_many_first_sends_to_a_new_topic_ask_once() -> None:
+    source = Source(TBW102=route(broker("a", **{"0": "a:1"}), queues("a", 8)))
+    table = RouteTable(source)
+    infos = await asyncio.gather(*(table.publish_info("new") for _ in range(100)))
+    assert len(set(infos)) == 1
+    assert source.asked == ["new", "TBW102"]
+
+
 async def test_no_route_says_whom_it_asked_and_that_creation_is_off() -> None:
     table = RouteTable(Source())
     with pytest.raises(NoRoute) as caught:

@@ -16,14 +16,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rocketq.client.errors import NoBroker, NoRoute
 from rocketq.message.flags import Permission
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.route import TopicRouteData
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class RouteTable:
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._under_way: dict[str, asyncio.Task[bool]] = {}
+        self._borrowing: dict[str, asyncio.Task[PublishInfo]] = {}
         self._listeners: list[Callable[[str], None]] = []
 
     # ------------------------------------------------------------- what is known
@@ -146,7 +149,9 @@ class RouteTable:
             await self._refresh_once(topic)
             info = self._publish.get(topic)
         if info is None or not info.queues:
-            info = await self._borrow(topic, template, template_queues)
+            info = await _together(
+                self._borrowing, topic, lambda: self._borrow(topic, template, template_queues)
+            )
         return info
 
     async def subscribe_queues(
@@ -169,22 +174,11 @@ class RouteTable:
 
     async def _refresh_once(self, topic: str) -> bool:
         """Ask, together with everybody who wants the same route at this moment."""
-        task = self._under_way.get(topic)
-        if task is None:
-            task = asyncio.create_task(self._fetch(topic), name=f"route of {topic}")
-            self._under_way[topic] = task
-            task.add_done_callback(lambda done: self._fetched(topic, done))
-        # A caller that gives up must not take the answer away from the others.
-        return await asyncio.shield(task)
-
-    def _fetched(self, topic: str, task: asyncio.Task[bool]) -> None:
-        self._under_way.pop(topic, None)
-        if not task.cancelled():
-            task.exception()  # seen, even when everybody who asked has given up
+        return await _together(self._under_way, topic, lambda: self._fetch(topic))
 
     async def close(self) -> None:
         """Give up what is being asked for."""
-        tasks = list(self._under_way.values())
+        tasks = [*self._under_way.values(), *self._borrowing.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -301,3 +295,21 @@ def _sorted(route: TopicRouteData) -> tuple[object, ...]:
             (data.broker_name, sorted(data.broker_addrs.items())) for data in route.broker_datas
         ),
     )
+
+
+async def _together(
+    under_way: dict[str, asyncio.Task[T]], key: str, ask: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """One question for everybody who has it at this moment."""
+    task = under_way.get(key)
+    if task is None:
+        task = under_way[key] = asyncio.create_task(ask(), name=f"route of {key}")
+
+        def answered(done: asyncio.Task[T]) -> None:
+            under_way.pop(key, None)
+            if not done.cancelled():
+                done.exception()  # seen, even when everybody who asked has given up
+
+        task.add_done_callback(answered)
+    # A caller that gives up must not take the answer away from the others.
+    return await asyncio.shield(task)
