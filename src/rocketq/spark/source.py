@@ -206,6 +206,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest: Offsets | None = None  # as last seen
         self._target: Offsets | None = None  # where a query of Trigger.AvailableNow ends
         self._away: frozenset[MessageQueue] = frozenset()
+        self._has_read = False  # before that, brokers may not know the group
         self._reported: Offsets = {}
         self._held_since: float | None = None
 
@@ -235,9 +236,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         since = {} if start is None else offsets.from_json(start)
-        # Spark commits a batch when the next one begins, so the last one of a query never. But
-        # it does not ask for more before all up to `start` is done.
-        self._report(since)
+        if self._has_read:
+            # Spark commits a batch when the next one begins, so the last one of a query never.
+            # But it does not ask for more before all up to `start` is done.
+            self._report(since)
         standing = self._driver.ask(lambda topics: topics.standing(since))
         self._newest = standing.newest
         end = dict(standing.newest if self._target is None else self._target)
@@ -295,6 +297,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---------------------------------------------------------------- a batch
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._has_read = True
         since, until = offsets.from_json(start), offsets.from_json(end)
         wanted = [queue for queue in until if until[queue] > since.get(queue, 0)]
         first = self._driver.ask(lambda topics: _beginnings(topics, wanted)) if wanted else {}

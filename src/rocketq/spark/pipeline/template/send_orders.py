@@ -25,6 +25,8 @@ with Producer("orders-pipeline-sample", namesrv=NAMESRV, send_timeout_s=30) as p
             "ordered_at": (now - (COUNT - number) * step).isoformat(),
         }
         pending.append(producer.send_soon(Message("@SOURCE@", json.dumps(order).encode())))
+        if number % 1000 == 0:
+            pending.pop().result()  # the first one makes the topic, where there is none yet
     for sent in pending:
         sent.result()
 print(f"{COUNT:,} orders sent to topic @SOURCE@")
