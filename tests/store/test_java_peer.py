@@ -5,6 +5,7 @@ Needs Java and an installed RocketMQ (`peers/rocketmq/rocketmq install`).
 
 import asyncio
 import json
+import random
 import shutil
 import socket
 import struct
@@ -48,10 +49,22 @@ def config_of(root: Path) -> StoreConfig:
     )
 
 
-def free_port() -> int:
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def free_port() -> int:
+    """A port that is free, like the ones around it that a broker takes too."""
+    while True:
+        # Below those that the system hands out by itself.
+        port = random.randrange(12_000, 32_000)
+        if all(map(is_free, range(port - 2, port + 2))):
+            return port
 
 
 class JavaBroker:
