@@ -260,3 +260,17 @@ def test_a_folder_without_a_pipeline_is_no_project(tmp_path: Path) -> None:
     run = rocketq("pipeline", "run", str(tmp_path))
     assert run.returncode == 1
     assert "rocketq pipeline init" in run.stderr
+
+
+def test_the_example_says_what_it_should(cluster: Cluster) -> None:
+    example = Path(__file__).parents[2] / "examples" / "spark" / "city_totals.py"
+    done = subprocess.run(
+        [sys.executable, str(example), cluster.namesrv],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "totals: {'Lima': 2500, 'Oslo': 2450}" in done.stdout
+    assert "Warning" not in done.stderr

@@ -4,26 +4,34 @@ The next request is always under way while the last answer is being worked on. A
 answers with as many bytes as it is asked for, so one request after another keeps it busy. A
 Java broker answers with 32 messages at a time whatever it is asked: there the range is cut into
 tiles of the size it gives, and many tiles are asked for at once.
+
+    asked    [---------- until the end ----------]       one request, continued where it ended
+    asked    [--][--][--][--][--][--]                    tiles, answers in any order
 """
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from rocketq.client.api import BrokerApi, PullResponse
+from rocketq.client.api import PullResponse, rejected
 from rocketq.client.errors import ClientError, NoRoute
-from rocketq.client.routes import RouteTable
+from rocketq.client.routes import BrokerAddress
+from rocketq.client.signing import signing_hooks
 from rocketq.common.buffers import Buffer
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import PullFlag
 from rocketq.message.names import TOOLS_CONSUMER_GROUP, wrap_namespace
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.codes import RequestCode, ResponseCode
+from rocketq.remoting.command import Command
+from rocketq.remoting.headers import PullMessage
+from rocketq.spark.broker_socket import BrokerSocket
 from rocketq.spark.data_loss import DataLoss, tell
 from rocketq.spark.options import SourceOptions
 from rocketq.spark.retry import Retry
+from rocketq.spark.topics import client_config
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +42,16 @@ _TILES_UNDER_WAY: Final = 24
 _PULL_TIMEOUT_S: Final = 30.0
 _OFFSET_RESET: Final = "OFFSET_RESET"
 _LEADS_ON: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
+_ANSWERS: Final = (*_LEADS_ON, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request under way: messages from `offset` on, wanted up to `until`."""
+
+    offset: int
+    until: int
+    opaque: int | None = None  # of the request, once it is sent
 
 
 class RangePull:
@@ -41,149 +59,172 @@ class RangePull:
 
     def __init__(
         self,
-        api: BrokerApi,
-        routes: RouteTable,
+        find_broker: Callable[[], BrokerAddress],
         options: SourceOptions,
         queue: MessageQueue,
         start: int,
         end: int,
     ) -> None:
-        self._api = api
-        self._routes = routes
+        """`find_broker` asks the NameServers where the queue is now."""
+        self._find_broker = find_broker
         self._options = options
         self._queue = queue
         self._start = start  # what is below was told to be lost
         self._end = end
+        self._hooks = signing_hooks(client_config(options.connection))
+        self._asked: deque[_Asked] = deque()
+        self._answers: dict[int, Command] = {}  # those that came before their turn
+        self._connection: BrokerSocket | None = None
+        self._is_slave = False
 
-    async def bodies(self) -> AsyncIterator[tuple[Buffer, int, int]]:
+    def bodies(self) -> Iterator[tuple[Buffer, int, int]]:
         """Records in order, with the offsets they are wanted for: neighbours may be in them."""
-        start = self._start
-        if start >= self._end:
-            return
-        first = await self._pull(start, self._end)
-        found = first.next_offset - start
-        small = found <= _SMALL_ANSWER and len(first.body) < self._options.pull_bytes // 2
-        if small and first.next_offset < self._end:
-            ahead = self._tiles(first, start, found)
-        else:
-            ahead = self._one_after_another(first, start)
-        async for answer in ahead:
-            yield answer
-
-    async def _one_after_another(
-        self, answer: PullResponse, start: int
-    ) -> AsyncIterator[tuple[Buffer, int, int]]:
-        under_way: asyncio.Task[PullResponse] | None = None
         try:
-            while True:
-                end = min(answer.next_offset, self._end)
-                if answer.next_offset < self._end:
-                    under_way = asyncio.create_task(self._pull(answer.next_offset, self._end))
-                if len(answer.body):
-                    yield answer.body, start, end
-                if under_way is None:
-                    return
-                start = end
-                answer, under_way = await under_way, None
+            yield from self._bodies()
         finally:
-            if under_way is not None:
-                under_way.cancel()
+            self._disconnect()
 
-    async def _tiles(
-        self, answer: PullResponse, start: int, size: int
-    ) -> AsyncIterator[tuple[Buffer, int, int]]:
-        size = max(size, 1)
-        if len(answer.body):
-            yield answer.body, start, min(answer.next_offset, self._end)
-        waiting: deque[tuple[int, int, asyncio.Task[list[Buffer]]]] = deque()
-        at = answer.next_offset
-        try:
-            while at < self._end or waiting:
-                while at < self._end and len(waiting) < _TILES_UNDER_WAY:
-                    until = min(at + size, self._end)
-                    waiting.append((at, until, asyncio.create_task(self._tile(at, until))))
-                    at = until
-                start, until, task = waiting.popleft()
-                for body in await task:
-                    yield body, start, until
-        finally:
-            for _, _, task in waiting:
-                task.cancel()
-
-    async def _tile(self, start: int, end: int) -> list[Buffer]:
-        bodies: list[Buffer] = []
-        while start < end:
-            answer = await self._pull(start, end)
+    def _bodies(self) -> Iterator[tuple[Buffer, int, int]]:
+        at, tile = self._end, 0  # what is behind `at` is still to be cut into tiles
+        if self._start < self._end:
+            self._asked.append(_Asked(self._start, self._end))
+        is_first = True
+        while self._asked:
+            asked = self._asked[0]
+            answer = self._answer(asked)
+            self._asked.popleft()
+            found = answer.next_offset - asked.offset
+            if is_first and self._is_small(answer, found) and answer.next_offset < self._end:
+                at, tile = answer.next_offset, max(found, 1)
+                asked.until = at
+            is_first = False
+            if answer.next_offset < min(asked.until, self._end):
+                self._asked.appendleft(_Asked(answer.next_offset, asked.until))
+            while at < self._end and len(self._asked) < _TILES_UNDER_WAY:
+                self._asked.append(_Asked(at, min(at + tile, self._end)))
+                at += tile
+            self._send_new()
             if len(answer.body):
-                bodies.append(answer.body)
-            start = answer.next_offset
-        return bodies
+                yield answer.body, asked.offset, min(answer.next_offset, asked.until)
 
-    async def _pull(self, offset: int, end: int) -> PullResponse:
-        """One answer from this offset on, however often it takes within the time for that."""
+    def _is_small(self, answer: PullResponse, found: int) -> bool:
+        return found <= _SMALL_ANSWER and len(answer.body) < self._options.pull_bytes // 2
+
+    # ------------------------------------------------------------------- one answer
+
+    def _answer(self, asked: _Asked) -> PullResponse:
+        """The answer to a request, however often it takes within the time for that."""
         retry = Retry(self._options.connection.retry_within_s)
         while True:
             try:
-                return self._checked(offset, end, await self._ask(offset, end))
+                return self._checked(asked, self._received(asked))
             except RocketqError as error:
                 # The driver has found the topic: when nobody serves it now, somebody will.
-                await retry.pause(error, is_passing=isinstance(error, NoRoute))
-                await self._find_broker_again()
+                retry.wait(error, is_passing=isinstance(error, NoRoute))
+                self._disconnect()
 
-    async def _find_broker_again(self) -> None:
-        try:
-            await self._routes.refresh(self._queue.topic)
-        except RocketqError as error:
-            logger.info("no route to %s at the moment: %s", self._queue.topic, error)
-
-    async def _ask(self, offset: int, end: int) -> PullResponse:
-        broker = self._routes.find(self._queue.broker_name)
-        if broker is None:
-            await self._routes.subscribe_queues(self._queue.topic, refresh=True)
-            broker = self._routes.find(self._queue.broker_name)
-        if broker is None:
-            raise BrokerAway(self._queue)
-        sql, namespace = self._options.sql, self._options.connection.namespace
-        answer = await self._api.pull(
-            broker.address,
-            group=wrap_namespace(namespace, self._options.group or TOOLS_CONSUMER_GROUP),
-            queue=self._queue,
-            offset=offset,
-            max_messages=min(end - offset, _MESSAGES_ASKED_FOR),
-            max_bytes=self._options.pull_bytes,
-            flags=PullFlag.SUBSCRIPTION,
-            subscription=self._options.tags if sql is None else sql,
-            expression_type="TAG" if sql is None else "SQL92",
-            timeout_s=_PULL_TIMEOUT_S,
+    def _received(self, asked: _Asked) -> PullResponse:
+        if asked.opaque is None:
+            self._connect()
+            self._send(asked)
+        connection, opaque = self._connection, asked.opaque
+        assert connection is not None
+        assert opaque is not None
+        while (answer := self._answers.pop(opaque, None)) is None:
+            received = connection.receive()
+            self._answers[received.opaque] = received
+        if answer.code not in _ANSWERS:
+            raise rejected(answer, connection.address, RequestCode.PULL_MESSAGE)
+        ext = answer.ext_fields
+        response = PullResponse(
+            answer.code,
+            int(ext["nextBeginOffset"]),
+            int(ext["minOffset"]),
+            int(ext["maxOffset"]),
+            int(ext["suggestWhichBrokerId"]),
+            answer.body,
+            answer.remark or "",
         )
-        if answer.code == ResponseCode.PULL_OFFSET_MOVED and answer.remark == _OFFSET_RESET:
+        if response.code == ResponseCode.PULL_OFFSET_MOVED and response.remark == _OFFSET_RESET:
             # Somebody has set the group's offset, and the broker says so once. What is read
             # here is not a matter of the group.
-            return await self._ask(offset, end)
-        if broker.is_slave and answer.code not in _LEADS_ON:
-            raise SlaveBehind(self._queue, offset)
-        return answer
+            asked.opaque = None
+            return self._received(asked)
+        if self._is_slave and response.code not in _LEADS_ON:
+            raise SlaveBehind(self._queue, asked.offset)
+        return response
 
-    def _checked(self, offset: int, end: int, answer: PullResponse) -> PullResponse:
+    def _checked(self, asked: _Asked, answer: PullResponse) -> PullResponse:
         """The answer, if it leads on; what is missing is reported or passed over."""
+        offset = asked.offset
         if answer.code == ResponseCode.SUCCESS and answer.next_offset > offset:
             return answer
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and answer.next_offset > offset:
             return answer._replace(body=b"")
         if answer.code == ResponseCode.PULL_OFFSET_MOVED and answer.next_offset > offset:
-            if offset >= self._start:
-                until = min(answer.next_offset, self._end)
-                self._lost(offset, until, f"the queue now begins at {answer.min_offset}")
+            until = min(answer.next_offset, self._end)
+            if until > self._start:
+                start = max(offset, self._start)
+                self._lost(start, until, f"the queue now begins at {answer.min_offset}")
                 self._start = until
-            return answer._replace(body=b"", next_offset=min(answer.next_offset, end))
+            return answer._replace(body=b"")
         if offset < self._end:
             self._lost(offset, self._end, f"the queue now ends at {answer.max_offset}")
             self._end = offset
-        return answer._replace(body=b"", next_offset=end)
+        return answer._replace(body=b"", next_offset=asked.until)
 
     def _lost(self, start: int, end: int, why: str) -> None:
         """Say it once: of many requests under way, all find the same gap."""
         tell(DataLoss(self._queue, start, end, why), fails=self._options.fail_on_data_loss)
+
+    # ------------------------------------------------------------------- the connection
+
+    def _connect(self) -> None:
+        if self._connection is None:
+            broker = self._find_broker()
+            self._connection = BrokerSocket(broker.address, self._hooks, _PULL_TIMEOUT_S)
+            self._is_slave = broker.is_slave
+
+    def _disconnect(self) -> None:
+        """Forget the connection and what was on its way; it is asked for again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        self._answers.clear()
+        for asked in self._asked:
+            asked.opaque = None
+
+    def _send_new(self) -> None:
+        """Send what has not been sent, ahead of its turn; a failure shows when it is waited for."""
+        try:
+            for asked in self._asked:
+                if asked.opaque is None and self._connection is not None:
+                    self._send(asked)
+        except RocketqError as error:
+            logger.info("%s: %s", self._queue, error)
+            self._disconnect()
+
+    def _send(self, asked: _Asked) -> None:
+        sql, namespace = self._options.sql, self._options.connection.namespace
+        header = PullMessage(
+            consumer_group=wrap_namespace(namespace, self._options.group or TOOLS_CONSUMER_GROUP),
+            topic=self._queue.topic,
+            queue_id=self._queue.queue_id,
+            queue_offset=asked.offset,
+            max_msg_nums=min(asked.until - asked.offset, _MESSAGES_ASKED_FOR),
+            sys_flag=PullFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=self._options.tags if sql is None else sql,
+            sub_version=0,
+            expression_type="TAG" if sql is None else "SQL92",
+            max_msg_bytes=self._options.pull_bytes,
+            broker_name=self._queue.broker_name,
+        )
+        request = Command.request(header)
+        assert self._connection is not None
+        self._connection.send(request)
+        asked.opaque = request.opaque
 
 
 class BrokerAway(ClientError):

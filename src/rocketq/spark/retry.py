@@ -39,17 +39,25 @@ class Retry:
         self._refusals = 0
         self.attempts = 1
 
-    async def pause(self, error: RocketqError, *, is_passing: bool = False) -> None:
-        """Wait before the next attempt. `is_passing`: known to be, whatever the error says."""
+    async def pause(self, error: RocketqError) -> None:
+        """Wait before the next attempt."""
+        await asyncio.sleep(self._pause_after(error, is_passing=False))
+
+    def wait(self, error: RocketqError, *, is_passing: bool = False) -> None:
+        """The same for a thread. `is_passing`: known to be, whatever the error says."""
+        time.sleep(self._pause_after(error, is_passing=is_passing))
+
+    def _pause_after(self, error: RocketqError, *, is_passing: bool) -> float:
         if not (error.retriable or is_passing):
             raise error
         if isinstance(error, BrokerRejected) and error.code not in _BUSY:
             self._refusals += 1
             if self._refusals == _REFUSALS:
                 raise error
-        if time.monotonic() + self._pause_s > self._ends:
+        pause_s = self._pause_s
+        if time.monotonic() + pause_s > self._ends:
             raise error
-        logger.info("again in %g s: %s", self._pause_s, error)
-        await asyncio.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        logger.info("again in %g s: %s", pause_s, error)
+        self._pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         self.attempts += 1
+        return pause_s

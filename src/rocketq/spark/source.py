@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from rocketq.client.instance import ClientInstance
-from rocketq.client.loop_thread import LoopThread, loop_thread
-from rocketq.common.buffers import Buffer
+from rocketq.client.loop_thread import loop_thread
+from rocketq.client.routes import BrokerAddress
 from rocketq.common.errors import RocketqError
 from rocketq.filter import parse_tags
 from rocketq.message.names import unwrap_namespace
@@ -61,7 +61,10 @@ def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBa
     shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
     batches = ArrowBatches(part.queue._replace(topic=shown), options.columns, wanted_tags(options))
     tally = Tally(READ)
-    for body, start, end in pulled(loop_thread(), options, part):
+    pull = RangePull(
+        lambda: find_broker(options, part.queue), options, part.queue, part.start, part.end
+    )
+    for body, start, end in pull.bodies():
         batch = batches.batch(body, start, end)
         if batch is not None:
             tally.add(batch.num_rows, len(body))
@@ -69,27 +72,18 @@ def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBa
     tally.tell()
 
 
-def pulled(
-    loop: LoopThread, options: SourceOptions, part: QueueRange
-) -> Iterator[tuple[Buffer, int, int]]:
-    """What is pulled, while the next is already on its way in the loop's thread."""
-    opening = opened(options.connection)
-    client = loop.run(opening.__aenter__())
-    try:
-        bodies = RangePull(
-            client.api, client.routes, options, part.queue, part.start, part.end
-        ).bodies()
-        try:
-            while (answer := loop.run(_next_or_none(bodies))) is not None:
-                yield answer
-        finally:
-            loop.run(bodies.aclose())  # type: ignore[attr-defined]  # it is a generator
-    finally:
-        loop.run(opening.__aexit__(None, None, None))
+def find_broker(options: SourceOptions, queue: MessageQueue) -> BrokerAddress:
+    """Where a queue is now: its master, or else a slave."""
 
+    async def ask() -> BrokerAddress | None:
+        async with opened(options.connection) as client:
+            await client.routes.subscribe_queues(queue.topic)
+            return client.routes.find(queue.broker_name)
 
-async def _next_or_none(bodies: Any) -> tuple[Buffer, int, int] | None:
-    return await anext(bodies, None)
+    found = loop_thread().run(ask())
+    if found is None:
+        raise BrokerAway(queue)
+    return found
 
 
 def wanted_tags(options: SourceOptions) -> frozenset[bytes] | None:

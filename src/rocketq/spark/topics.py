@@ -42,14 +42,18 @@ _Ask = Callable[[BrokerApi, str, MessageQueue], Awaitable[int]]
 @asynccontextmanager
 async def opened(connection: Connection) -> AsyncIterator[ClientInstance]:
     """A client for the length of a block."""
-    config = ClientConfig(
+    async with ClientInstance.opened(client_config(connection)) as client:
+        yield client
+
+
+def client_config(connection: Connection) -> ClientConfig:
+    """The SDK's settings. Namespaces are dealt with here, so it does not learn of them."""
+    return ClientConfig(
         namesrv=connection.namesrv,
         access_key=connection.access_key,
         secret_key=connection.secret_key,
         api_timeout_s=connection.timeout_s,
     )
-    async with ClientInstance.opened(config) as client:
-        yield client
 
 
 class Standing(NamedTuple):

@@ -1,0 +1,87 @@
+"""A task's own connection to a broker: blocking, with as few copies as there can be.
+
+A pull answers with about a megabyte of records. It is received in one piece into the buffer that
+it is then decoded from; the event loop of the SDK would copy it twice more, and take turns with
+the thread that decodes. Requests may be sent ahead: the answers wait in the kernel's buffer.
+
+Not for anything else: nobody answers requests of the broker here.
+"""
+
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from rocketq.remoting.client import split_address
+from rocketq.remoting.command import Command
+from rocketq.remoting.errors import BadFrame, ConnectFailed, ConnectionLost, RequestTimeout
+from rocketq.remoting.frame import FrameSplitter
+from rocketq.remoting.routes import RpcHook
+
+_LENGTH: Final = struct.Struct(">i")
+_TIMEVAL: Final = struct.Struct("@ll")
+_FRAME_LIMIT: Final = 64 << 20
+_CONNECT_WITHIN_S: Final = 10.0
+_WAITING_IN_KERNEL: Final = 4 << 20
+
+
+class BrokerSocket:
+    """Belongs to one thread."""
+
+    def __init__(self, address: str, hooks: Sequence[RpcHook], timeout_s: float) -> None:
+        self.address = address
+        self._hooks = hooks
+        try:
+            self._socket = socket.create_connection(split_address(address), _CONNECT_WITHIN_S)
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error}") from None
+        # The kernel keeps the time, so that one call can wait for a whole answer.
+        limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
+        self._socket.settimeout(None)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _WAITING_IN_KERNEL)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, request: Command) -> None:
+        """Send a request; `receive` gives its answer some time."""
+        for hook in self._hooks:
+            hook.before_request(self.address, request)
+        try:
+            self._socket.sendall(b"".join(request.encode()))
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def receive(self) -> Command:
+        """The next answer, whichever request it belongs to."""
+        head = bytearray(_LENGTH.size)
+        self._fill(memoryview(head))
+        (length,) = _LENGTH.unpack(head)
+        if not 4 <= length <= _FRAME_LIMIT:
+            raise BadFrame(f"frame of length {length} from {self.address}")
+        frame = bytearray(_LENGTH.size + length)
+        frame[: _LENGTH.size] = head
+        self._fill(memoryview(frame)[_LENGTH.size :])
+        splitter = FrameSplitter(_FRAME_LIMIT + _LENGTH.size)
+        (answer,) = splitter.feed(frame) or (None,)
+        if answer is None:
+            raise splitter.error or BadFrame(f"no frame from {self.address}")
+        return answer
+
+    def _fill(self, space: memoryview) -> None:
+        while space:
+            try:
+                count = self._socket.recv_into(space, 0, socket.MSG_WAITALL)
+            except OSError as error:
+                raise self._failed(error) from None
+            if count == 0:
+                raise ConnectionLost(f"{self.address} has closed the connection")
+            space = space[count:]
+
+    def _failed(self, error: OSError) -> ConnectionLost | RequestTimeout:
+        if isinstance(error, BlockingIOError):
+            return RequestTimeout(f"no answer from {self.address} in time")
+        return ConnectionLost(f"connection to {self.address} lost: {error}")
+
+    def close(self) -> None:
+        self._socket.close()
