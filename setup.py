@@ -21,6 +21,8 @@ HOT_MODULES: list[str] = [
     "rocketq.message.property_scan",
     "rocketq.message.record",
     "rocketq.remoting.command",
+    "rocketq.remoting.connection",
+    "rocketq.remoting.dispatch",
     "rocketq.remoting.entry_values",
     "rocketq.remoting.fast_headers",
     "rocketq.remoting.fast_replies",

@@ -289,6 +289,8 @@ def test_a_waiting_call_can_be_interrupted(broker: LocalBroker, topic: str) -> N
         """
         import os, signal, threading
         from rocketq import Message, Producer
+        # Programs started in the background may inherit that it is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with Producer("p") as producer:
             producer.send(Message(os.environ["TOPIC"], b"x"))
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.command import Command
@@ -217,20 +218,18 @@ class RemotingClient:
                 self._config.client_channel_max_idle_time_seconds,
             )
             self._idle_scan.start()
-        deadlines = self._deadlines
+        connection = Connection(
+            self._routes,
+            deadlines=self._deadlines,
+            limits=self._limits(),
+            hooks=self._hooks,
+            on_go_away=self._retire,
+        )
         try:
             host, port = split_address(address)
             async with asyncio.timeout(self._config.connect_timeout_millis / 1000):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(
-                        self._routes,
-                        deadlines=deadlines,
-                        limits=self._limits(),
-                        hooks=self._hooks,
-                        on_go_away=self._retire,
-                    ),
-                    host,
-                    port,
+                await loop.create_connection(
+                    lambda: cast("asyncio.Protocol", connection), host, port
                 )
         except (OSError, TimeoutError, ValueError) as error:
             raise self._failed(address, error) from None

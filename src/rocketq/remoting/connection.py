@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """One connection between two programs; both ends of it work alike.
 
 Either end may send requests. What arrives in one read is handled in one turn of the event
@@ -9,6 +10,8 @@ nothing more from it; a client keeps reading, for if both ends stopped they woul
 each other for ever. While as many asynchronous handlers are at work for a connection as it
 may have, its further requests wait, and reading stops as well, unless the handlers may
 themselves be waiting for an answer on this very connection.
+
+Compiled where possible (connection.pxd gives the types).
 """
 
 import asyncio
@@ -66,8 +69,8 @@ class ConnectionLimits:
     """Whether reading stops while the peer does not read; true in servers only."""
 
 
-class Connection(asyncio.Protocol):
-    """A connection to one peer, made by a server or a client.
+class Connection:
+    """A connection to one peer, made by a server or a client: an `asyncio.Protocol`.
 
     `attributes` is for the programs above, which know whom they talk to.
     """
@@ -89,6 +92,7 @@ class Connection(asyncio.Protocol):
         self.idle_rounds = 0  # counted by the idle scan, set back by every read and write
         self.deadlines = deadlines  # where whoever waits enters when to give up
         self._limits = limits
+        self._frame_limit = limits.frame_limit
         self._hooks = tuple(hooks)
         self._on_connect = on_connect
         self._on_go_away = on_go_away
@@ -151,7 +155,7 @@ class Connection(asyncio.Protocol):
         """
         if not self.is_closing and not self._is_finished:
             size = command.encode_into(self._out)
-            if size > self._limits.frame_limit:
+            if size > self._frame_limit:
                 size = self._put_something_shorter(command, size)
             self._out_size += size
             self._schedule_flush()
@@ -160,7 +164,7 @@ class Connection(asyncio.Protocol):
         """Send many."""
         if not self.is_closing and not self._is_finished:
             out = self._out
-            limit = self._limits.frame_limit
+            limit = self._frame_limit
             for command in commands:
                 size = command.encode_into(out)
                 if size > limit:
@@ -347,6 +351,9 @@ class Connection(asyncio.Protocol):
             self._turn(commands)
         if splitter.error is not None:
             self._refuse(splitter.error)
+
+    def eof_received(self) -> None:
+        """The peer sends nothing more: the connection closes by itself."""
 
     def pause_writing(self) -> None:
         self._is_write_paused = True

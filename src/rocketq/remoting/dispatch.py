@@ -1,4 +1,8 @@
-"""From requests to replies: finds the handler, runs the hooks, turns errors into codes."""
+# cython: annotation_typing=False
+"""From requests to replies: finds the handler, runs the hooks, turns errors into codes.
+
+Compiled where possible (dispatch.pxd gives the types).
+"""
 
 import asyncio
 import logging

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from rocketq.remoting.connection import Connection, ConnectionLimits
 from rocketq.remoting.deadlines import Deadlines
@@ -98,7 +99,10 @@ class RemotingServer:
             loop, self._connections, self._config.server_channel_max_idle_time_seconds
         )
         self._listener = await loop.create_server(
-            self._accept, host, port, backlog=self._config.server_socket_backlog
+            cast("Callable[[], asyncio.Protocol]", self._accept),  # one by what it does
+            host,
+            port,
+            backlog=self._config.server_socket_backlog,
         )
         self._idle_scan.start()
         logger.info("listening on %s:%d", host, self.port)

@@ -110,6 +110,10 @@ class LogFlush:
         try:
             while self._failure is None and self._log.flushed < self._log.end:
                 await self._flush_once()
+                # What came meanwhile can wait for the next interval, unless somebody waits for it:
+                # under load something always comes, and this would go on for ever.
+                if self._gathering is None and not self._config.is_sync_flush:
+                    return
         finally:
             self._task = None
 
