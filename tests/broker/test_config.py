@@ -69,7 +69,12 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         *("recallMessageEnable", "rocketmqHome", "transactionCheckInterval", "transactionTimeOut"),
     }
 
-    own = {"maxPullBytes", "maxPullMessageCount", "maxHeldPulls"}
+    own = {
+        "autoCreateTopicOnAllBrokers",
+        "maxPullBytes",
+        "maxPullMessageCount",
+        "maxHeldPulls",
+    }
     assert ours.keys() - theirs.keys() == own
     different = {
         key: (ours[key], theirs[key]) for key in ours.keys() - own if ours[key] != theirs[key]

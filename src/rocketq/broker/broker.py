@@ -54,6 +54,7 @@ from rocketq.broker.retry import RetryTopics
 from rocketq.broker.runtime_info import RuntimeInfo
 from rocketq.broker.stats import BrokerStats
 from rocketq.broker.topic_routes import TopicRoutes
+from rocketq.broker.topic_spreading import TopicSpreading
 from rocketq.broker.topics import Topics
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
@@ -199,6 +200,7 @@ class Broker:
         client = RemotingClient()
         registration = Registration(live, topics, client, self.address)
         topic_routes = TopicRoutes(live, topics, client, clock)
+        spreading = TopicSpreading(live, topics, client, registration.announced)
 
         # Who answers what.
         sends = SendProcessor(
@@ -268,6 +270,7 @@ class Broker:
             _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
             _closing(client),
             running("registration", registration.run),
+            running("topics for all brokers", spreading.run),
         ):
             await registration.first_round()
             if self._owns_process:

@@ -71,6 +71,8 @@ class BrokerConfig:
     broker_permission: int = 6
     default_topic_queue_nums: int = 8
     auto_create_topic_enable: bool = True
+    # Ours: a topic made by a message is made on all masters of the cluster, not on one.
+    auto_create_topic_on_all_brokers: bool = False
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
     trace_topic_enable: bool = False

@@ -56,6 +56,7 @@ class Topics:
         self._file = TableFile(path, self._encode)
         self._version = VersionCounter(clock)
         self._listeners: list[TopicListener] = []
+        self._made_listeners: list[Callable[[TopicConfig], None]] = []
         self._announcements: list[Callable[[], Awaitable[None]]] = []
         own = self._own_topics()
         self._table: dict[str, TopicConfig] = {config.topic_name: config for config in own}
@@ -168,6 +169,8 @@ class Topics:
             topic_filter_type=template.topic_filter_type,
         )
         self.put(config)
+        for listener in self._made_listeners:
+            listener(config)
         return config
 
     def ensure(
@@ -197,6 +200,10 @@ class Topics:
     def on_change(self, listener: TopicListener) -> None:
         """Have a function called at every change, with the topics there are to announce."""
         self._listeners.append(listener)
+
+    def on_made_by_message(self, listener: Callable[[TopicConfig], None]) -> None:
+        """Have a function called with every topic that a message made."""
+        self._made_listeners.append(listener)
 
     def _tell(self, changed: list[TopicConfig]) -> None:
         for listener in self._listeners:
