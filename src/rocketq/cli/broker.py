@@ -9,6 +9,7 @@ from typing import Annotated
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
 from rocketq.cli import options
+from rocketq.cli.broker_processes import WITH_PARENT, stop_with_parent
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.serving import (
@@ -36,6 +37,7 @@ def broker(
         int | None, Option(metavar="P", help="The port; 0 picks a free one. [10911]")
     ] = None,
     assignments: options.Assignments = None,
+    with_parent: Annotated[bool, Option(WITH_PARENT, hidden=True)] = False,
     verbosity: options.Verbosity = 0,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
@@ -57,7 +59,7 @@ def broker(
     elif print_important:
         print_options(*configs, only=IMPORTANT_KEYS)
     else:
-        run_broker(*configs, config_file, announce=announce_ready)
+        run_broker(*configs, config_file, announce=announce_ready, with_parent=with_parent)
 
 
 run = command(broker)
@@ -97,10 +99,13 @@ def run_broker(
     config_file: Path | None,
     *,
     announce: Callable[[Broker], None],
+    with_parent: bool = False,
 ) -> None:
     """Serve until asked to stop."""
 
     async def program(stop: asyncio.Event) -> None:
+        if with_parent:
+            stop_with_parent(stop)
         check_ports_free(config.bind_address, broker_ports(config))
         broker = Broker(config, store_config, config_path=config_file, owns_process=True)
         async with started(broker):

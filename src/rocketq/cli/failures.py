@@ -6,7 +6,11 @@ from typing import NoReturn
 
 
 class CannotStart(Exception):
-    """Something outside the program is in the way; the text says what."""
+    """Something outside the program is in its way, now or later; the text says what."""
+
+
+class AlreadyTold(Exception):
+    """Why it ends stands on stderr; what is left to do is the exit code."""
 
 
 def fail(reason: object) -> NoReturn:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from rocketq.cli.failures import CannotStart, fail
+from rocketq.cli.failures import AlreadyTold, CannotStart, fail
 from rocketq.common.errors import RocketqError
 
 logger = logging.getLogger(__name__)
@@ -17,14 +17,18 @@ logger = logging.getLogger(__name__)
 _WILDCARDS = ("0.0.0.0", "::", "")
 
 
-class Service(Protocol):
+class Ending(Protocol):
+    """What can end by itself."""
+
+    async def stopped(self) -> None: ...
+
+
+class Service(Ending, Protocol):
     """A NameServer or a broker."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-    async def stopped(self) -> None: ...
 
 
 @asynccontextmanager
@@ -37,7 +41,7 @@ async def started(service: Service) -> AsyncIterator[None]:
         await service.stop()
 
 
-async def wait_for_either(stop: asyncio.Event, *services: Service) -> None:
+async def wait_for_either(stop: asyncio.Event, *services: Ending) -> None:
     """Wait until somebody asks to stop, or a service ends by itself; raises why it did."""
     ends = [asyncio.ensure_future(each.stopped()) for each in services]
     asked = asyncio.ensure_future(stop.wait())
@@ -85,6 +89,8 @@ def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
 
     try:
         run_async(main)
+    except AlreadyTold:
+        raise SystemExit(1) from None
     except (CannotStart, RocketqError, OSError) as error:
         fail(error)
     except BaseExceptionGroup as group:

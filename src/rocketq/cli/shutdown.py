@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TextIO
 
+_WITH_PARENT: Final = "--with-parent"
 _USAGE: Final = "Usage: mqshutdown broker | namesrv | controller | proxy"
 
 # What RocketMQ's script calls them in its answers.
@@ -60,7 +61,8 @@ def role_of(words: list[str]) -> str | None:
     if name in ("mqbroker", "mqnamesrv"):
         return name.removeprefix("mq")
     if name == "rocketq" and len(rest) > 1 and rest[1] in ("broker", "namesrv"):
-        return rest[1]
+        # One that belongs to another process stops with that.
+        return None if _WITH_PARENT in rest else rest[1]
     return None
 
 

@@ -1,7 +1,9 @@
-"""`rocketq up`: a whole RocketMQ in one process."""
+"""`rocketq up`: a whole RocketMQ in one process, or with a process for each of its brokers."""
 
 import asyncio
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,6 +11,13 @@ from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import local_address
 from rocketq.cli import options
 from rocketq.cli.broker import broker_ports
+from rocketq.cli.broker_processes import (
+    PORT_DISTANCE,
+    BrokerProcess,
+    broker_processes,
+    free_ports,
+    ports_from,
+)
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.serving import (
@@ -34,6 +43,9 @@ _OWN_OPTIONS: Final = {
     "namesrvAddr": "rocketq broker -n",
 }
 
+# Keys that several brokers cannot share.
+_ONE_BROKERS: Final = ("brokerName", "brokerId", "haListenPort", "storePath")
+
 
 def up(
     directory: Annotated[
@@ -46,8 +58,21 @@ def up(
         int, Option(metavar="P", help="The NameServer's port; 0 picks a free one.")
     ] = 9876,
     broker_port: Annotated[
-        int, Option(metavar="P", help="The broker's port; 0 picks a free one.")
+        int,
+        Option(
+            metavar="P",
+            help="The broker's port; 0 picks a free one. Of several brokers the first has P,"
+            f" the next P+{PORT_DISTANCE} and so on; each uses the port two below it, too.",
+        ),
     ] = 10911,
+    brokers: Annotated[
+        int,
+        Option(
+            metavar="N",
+            minimum=1,
+            help="How many brokers; more than one use more cores, each in its own process.",
+        ),
+    ] = 1,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
 ) -> None:
@@ -56,8 +81,13 @@ def up(
     Everything is kept below DIR and found there again the next time. When both accept
     requests, one line is printed: `ready namesrv=HOST:PORT broker=HOST:PORT pid=N`.
 
+    A broker uses one core. With --brokers N there are N of them, broker-0 and so on, each in
+    a process of its own; topics made by sending to them are spread over all. The line names
+    their addresses with commas between them. All stop together, whichever ends first.
+
     rocketq up --dir /tmp/try --namesrv-port 0 --broker-port 0
     rocketq up --set flushDiskType=SYNC_FLUSH --set defaultTopicQueueNums=4
+    rocketq up --brokers 4 --dir /data/rocketq
     """
     log_to_stderr(verbosity)
     try:
@@ -65,8 +95,11 @@ def up(
         for key, option in _OWN_OPTIONS.items():
             if key in settings:
                 raise CannotStart(f"--set {key}: use {option} instead")
+        if brokers > 1:
+            _check_shareable(settings)
         config_text.warn_about_unknown(settings, BrokerConfig, StoreConfig, NamesrvConfig)
         root = directory.absolute()
+        _check_directory(root, brokers)
         namesrv_config = config_text.update(
             NamesrvConfig(
                 bind_address=host,
@@ -92,6 +125,9 @@ def up(
         )
     except (CannotStart, ConfigError) as error:
         fail(error)
+    if brokers > 1:
+        _run_several(namesrv_config, broker_config, store_config, brokers, root, verbosity)
+        return
 
     async def program(stop: asyncio.Event) -> None:
         check_ports_free(host, [namesrv_port, *broker_ports(broker_config)])
@@ -124,3 +160,100 @@ async def _registered(name_server: NameServer, broker_name: str) -> None:
             await name_server.broker_known(broker_name)
     except TimeoutError:
         raise CannotStart("the broker could not register at its NameServer") from None
+
+
+# --- several brokers ----------------------------------------------------------------------
+
+
+def _run_several(
+    namesrv_config: NamesrvConfig,
+    broker_config: BrokerConfig,
+    store_config: StoreConfig,
+    count: int,
+    root: Path,
+    verbosity: int,
+) -> None:
+    """The NameServer here, the brokers in processes of their own, until one of them ends."""
+    host, first_port = broker_config.bind_address, broker_config.listen_port
+
+    async def program(stop: asyncio.Event) -> None:
+        ports = ports_from(first_port, count) if first_port else free_ports(host, count)
+        each = [
+            replace(
+                broker_config,
+                broker_name=_broker_name(number),
+                listen_port=port,
+                auto_create_topic_on_all_brokers=True,
+            )
+            for number, port in enumerate(ports)
+        ]
+        used = [port for config in each for port in broker_ports(config)]
+        check_ports_free(host, [namesrv_config.listen_port, *used])
+        name_server = NameServer(namesrv_config)
+        async with started(name_server):
+            configs = [
+                (
+                    replace(config, namesrv_addr=name_server.address),
+                    replace(store_config, store_path_root_dir=str(root / config.broker_name)),
+                )
+                for config in each
+            ]
+            async with broker_processes(configs, verbosity) as processes:
+                await _serve_several(name_server, processes, stop)
+
+    serve(program)
+
+
+async def _serve_several(
+    name_server: NameServer, processes: list[BrokerProcess], stop: asyncio.Event
+) -> None:
+    """Say when all are ready, then wait for the end."""
+
+    async def all_ready() -> list[str]:
+        addresses = await asyncio.gather(*(each.ready() for each in processes))
+        for each in processes:
+            await _registered(name_server, each.name)
+        return addresses
+
+    ready = asyncio.ensure_future(all_ready())
+    end = asyncio.ensure_future(wait_for_either(stop, name_server, *processes))
+    try:
+        await asyncio.wait((ready, end), return_when=asyncio.FIRST_COMPLETED)
+        if not end.done():
+            print(
+                f"ready namesrv={name_server.address} "
+                f"broker={','.join(ready.result())} pid={os.getpid()}",
+                flush=True,
+            )
+        await end
+    finally:
+        ready.cancel()
+        end.cancel()
+        await asyncio.gather(ready, end, return_exceptions=True)
+
+
+def _broker_name(number: int) -> str:
+    return f"broker-{number}"
+
+
+def _check_shareable(settings: Mapping[str, str]) -> None:
+    for key in settings:
+        if key.startswith(_ONE_BROKERS):
+            raise CannotStart(f"--set {key}: each of several brokers has its own")
+
+
+def _check_directory(root: Path, count: int) -> None:
+    """Refuse to leave out messages that were stored by another number of brokers."""
+    has_one = (root / "store").exists()
+    several = 0
+    while (root / _broker_name(several)).exists():
+        several += 1
+    if has_one and count > 1:
+        raise CannotStart(
+            f"{root} is a single broker's: start without --brokers, or choose another --dir"
+        )
+    if several > count:
+        raise CannotStart(
+            f"{root} holds {several} brokers' data: start as many with --brokers {several}, "
+            "or choose another --dir"
+        )

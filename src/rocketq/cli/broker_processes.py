@@ -1,0 +1,187 @@
+"""Brokers in processes of their own, started by `rocketq up --brokers N`.
+
+A broker is owned by one event loop, so one broker uses one core. More cores of a host are used
+by more brokers, each with a name and a store of its own.
+
+Such a process is an ordinary `rocketq broker --with-parent`. It has two pipes to the process
+that started it, and needs nothing else:
+
+    stdin    nothing is ever written; its end means stop. The system closes it also when
+             the parent is killed, so no broker is left behind.
+    stdout   its `ready` line
+
+Signals are the parent's business: a service manager's SIGTERM goes to all processes of a
+service, and would stop a broker before the parent knows that this is wanted.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from rocketq.broker import BrokerConfig
+from rocketq.cli.failures import AlreadyTold, CannotStart
+from rocketq.common.config import to_properties
+from rocketq.store import StoreConfig
+
+WITH_PARENT: Final = "--with-parent"
+
+# A broker uses the port itself, the second below it and the one above it.
+PORT_DISTANCE: Final = 10
+_OWN_PORTS: Final = (0, -2, 1)
+
+_STOP_WITHIN_S: Final = 30.0
+
+
+class BrokerProcess:
+    """One broker, as its parent sees it."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self.name = name
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def ready(self) -> str:
+        """Wait until it accepts requests; its address."""
+        assert self._process.stdout is not None
+        line = (await self._process.stdout.readline()).decode()
+        if not line:
+            await self.stopped()
+        return dict(word.split("=", 1) for word in line.split()[1:])["broker"]
+
+    async def stopped(self) -> None:
+        """Wait for its end, which nobody wanted; raises why it came."""
+        code = await self._process.wait()
+        if code > 0:
+            raise AlreadyTold  # on our stderr, which is its own, too
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else "ended"
+        raise CannotStart(f"{self.name} (pid {self.pid}) {how}, so everything stops")
+
+    async def stop(self) -> None:
+        """Ask it to stop and wait; what does not stop is killed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+@asynccontextmanager
+async def broker_processes(
+    configs: Iterable[tuple[BrokerConfig, StoreConfig]], verbosity: int = 0
+) -> AsyncIterator[list[BrokerProcess]]:
+    """Run brokers for the length of a block; they start and stop at the same time."""
+    processes: list[BrokerProcess] = []
+    try:
+        for broker, store in configs:
+            processes.append(await _start(broker, store, verbosity))
+        yield processes
+    finally:
+        await asyncio.gather(*(each.stop() for each in processes))
+
+
+async def _start(broker: BrokerConfig, store: StoreConfig, verbosity: int) -> BrokerProcess:
+    words = [sys.executable, "-m", "rocketq.cli", "broker", WITH_PARENT]
+    words += ["-" + "v" * verbosity] if verbosity > 0 else []
+    for config in (broker, store):
+        for assignment in _changed(config):
+            words += ["--set", assignment]
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # a terminal's Ctrl-C does not go there while it starts
+    )
+    return BrokerProcess(broker.broker_name, process)
+
+
+def _changed(config: BrokerConfig | StoreConfig) -> list[str]:
+    """The settings that are not what a broker would take anyway."""
+    usual = to_properties(type(config)())
+    return [
+        f"{key}={value}" for key, value in to_properties(config).items() if usual.get(key) != value
+    ]
+
+
+# --- ports --------------------------------------------------------------------------------
+
+
+def ports_from(first: int, count: int) -> list[int]:
+    """The ports of brokers when the first one's is given."""
+    return [first + PORT_DISTANCE * number for number in range(count)]
+
+
+def free_ports(host: str, count: int) -> list[int]:
+    """Ports that the system has to spare, with those that a broker uses beside its own."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found: list[int] = []
+    # All are held until all are found: no two brokers get the same.
+    with _Sockets(family, host) as taken:
+        while len(found) < count:
+            port = taken.any()
+            if all(taken.take(port + distance) for distance in _OWN_PORTS[1:]):
+                found.append(port)
+    return found
+
+
+class _Sockets:
+    """Ports kept from others for the length of a block."""
+
+    def __init__(self, family: socket.AddressFamily, host: str) -> None:
+        self._family = family
+        self._host = host
+        self._held: list[socket.socket] = []
+
+    def any(self) -> int:
+        held = self._hold()
+        held.bind((self._host, 0))
+        port: int = held.getsockname()[1]
+        return port
+
+    def take(self, port: int) -> bool:
+        try:
+            self._hold().bind((self._host, port))
+        except (OSError, OverflowError):
+            return False
+        return True
+
+    def _hold(self) -> socket.socket:
+        held = socket.socket(self._family, socket.SOCK_STREAM)
+        self._held.append(held)
+        return held
+
+    def __enter__(self) -> "_Sockets":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for held in self._held:
+            held.close()
+
+
+# --- the other side -----------------------------------------------------------------------
+
+
+def stop_with_parent(stop: asyncio.Event) -> None:
+    """In a broker's process: stop when stdin ends, and leave signals to the parent."""
+    loop = asyncio.get_running_loop()
+    stdin = sys.stdin.fileno()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
+
+    def readable() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            stop.set()
+
+    loop.add_reader(stdin, readable)
