@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "send": LazyCommand("rocketq.cli.send", "Send messages to a topic."),
     "tail": LazyCommand("rocketq.cli.tail", "Print a topic's messages as they come."),
     "admin": LazyCommand("rocketq.cli.admin", "Everything mqadmin does: topics, groups, offsets."),
+    "bench": LazyCommand("rocketq.cli.bench", "Put a cluster under load and measure it."),
     "store": LazyCommand("rocketq.cli.store", "Look into a broker's files."),
     "pipeline": LazyCommand("rocketq.cli.pipeline", "Make and run data pipelines on Spark."),
 }
@@ -37,6 +38,7 @@ RocketMQ's whole system in Python.
   rocketq send orders "hello"      a message
   rocketq tail orders              see it arrive
   rocketq admin topicList          what there is
+  rocketq bench produce            how fast it is
   rocketq --version                which version, and whether it is compiled"""
 
 

@@ -15,7 +15,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -35,7 +35,7 @@ class Option:
 
     Without names it is called what the parameter is called.
     A `bool` is a switch (`"--follow/--no-follow"` for one with an opposite), a list may be
-    repeated, `count` counts how often it is given.
+    repeated, `count` counts how often it is given, `choices` are all there is to choose from.
     """
 
     def __init__(
@@ -46,12 +46,14 @@ class Option:
         hidden: bool = False,
         count: bool = False,
         minimum: int | None = None,
+        choices: Sequence[str] | None = None,
     ) -> None:
         self.names = names
         self.metavar = metavar
         self.help = argparse.SUPPRESS if hidden else help
         self.count = count
         self.minimum = minimum
+        self.choices = choices
 
 
 class Argument:
@@ -118,19 +120,20 @@ def _kind(hint: Any, spec: Option | Argument) -> _Kind:
     is_repeated = typing.get_origin(hint) is list
     if is_repeated:
         (hint,) = typing.get_args(hint)
-    assert hint in (str, int, bool, Path), hint
+    assert hint in (str, int, float, bool, Path), hint
     minimum = spec.minimum if isinstance(spec, Option) else None
-    convert = _whole_number(minimum) if hint is int else hint
+    convert = _number(hint, minimum) if hint in (int, float) else hint
     return _Kind(convert, hint is bool, is_repeated)
 
 
-def _whole_number(minimum: int | None) -> Callable[[str], int]:
-    def convert(text: str) -> int:
+def _number(kind: type[int] | type[float], minimum: int | None) -> Callable[[str], float]:
+    def convert(text: str) -> float:
         try:
-            number = int(text)
+            number = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text} is not a whole number") from None
-        if minimum is not None and number < minimum:
+            wanted = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{text} is not {wanted}") from None
+        if minimum is not None and not number >= minimum:
             raise argparse.ArgumentTypeError(f"{number} is less than {minimum}")
         return number
 
@@ -173,6 +176,7 @@ def _add_option(
     else:
         settings["type"] = kind.convert
         settings["metavar"] = spec.metavar
+        settings["choices"] = spec.choices
         if kind.is_repeated:
             settings["action"] = "append"
         elif default is not None and spec.help is not argparse.SUPPRESS:

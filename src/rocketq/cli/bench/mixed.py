@@ -1,0 +1,73 @@
+"""`rocketq bench mixed`: producers and consumers at the same time."""
+
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+from rocketq.cli import options
+from rocketq.cli.bench import options as bench_options
+from rocketq.cli.bench.arriving import Arrivals
+from rocketq.cli.bench.options import measure, topic_names
+from rocketq.cli.bench.preparing import make_topics, temporary_group
+from rocketq.cli.bench.sending import Sender, warm_producer
+from rocketq.cli.bench.tally import Budget, Tally
+from rocketq.cli.commands import Option
+
+
+def mixed(
+    topic: bench_options.Topic = bench_options.DEFAULT_TOPIC,
+    name_servers: options.NameServers = None,
+    rate: Annotated[
+        int | None,
+        Option("--rate", metavar="N", minimum=1, help="Messages a second; else what goes."),
+    ] = None,
+    size: bench_options.Size = 128,
+    count: bench_options.Count = None,
+    seconds: bench_options.Seconds = None,
+    topics: bench_options.TopicCount = 1,
+    queues: bench_options.Queues = None,
+    in_flight: bench_options.InFlight = 1_000,
+    groups: Annotated[
+        int,
+        Option("--groups", metavar="N", minimum=1, help="So many groups, each gets everything."),
+    ] = 1,
+    as_json: options.Json = False,
+) -> None:
+    """Send and consume at the same time, as systems at work do.
+
+    Without --rate the sender is as fast as it can be with --in-flight messages on their
+    way. Every message is consumed once by each of --groups, and the time it took until
+    then is measured; what was sent and does not arrive is an error.
+
+    It ends after --count messages or --seconds, after 10 seconds if neither is given.
+
+    rocketq bench mixed --seconds 30
+    rocketq bench mixed --rate 5000 --groups 3 --json
+    """
+    if count is None and seconds is None:
+        seconds = bench_options.DEFAULT_SECONDS
+    addresses = options.known_name_servers(name_servers)
+    names = topic_names(topic, topics)
+    sent, arrived = Tally("produced"), Tally("consumed")
+    budget = Budget(count, seconds)
+
+    async def work() -> None:
+        await make_topics(addresses, names, queues)
+        arrivals = Arrivals(arrived)
+        async with AsyncExitStack() as stack:
+            producer = await stack.enter_async_context(warm_producer(addresses, names, in_flight))
+            for _ in range(groups):
+                group = await stack.enter_async_context(temporary_group(addresses, names))
+                await stack.enter_async_context(arrivals.consuming(addresses, names, group))
+            sender = Sender(producer, names, arrivals.make_body(size), sent)
+            budget.begin()
+            for tally in (sent, arrived):
+                tally.begin()
+            if rate is None:
+                await sender.flood(budget, in_flight)
+            else:
+                await sender.pace(budget, in_flight, rate)
+            sent.end()
+            await arrivals.all_of(lambda: sent.messages * groups)
+
+    facts = {"rate": rate, "topic": topic, "topics": topics, "size": size, "groups": groups}
+    measure("mixed", [sent, arrived], work, facts=facts, as_json=as_json)
