@@ -31,8 +31,8 @@ def bars(title: str, rows: Sequence[tuple[str, Mapping[str, float]]]) -> str:
                 f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{height - 3}" '
                 f'fill="{COLOURS[index]}"/>'
             )
-            x = left + length + 5
-            out.append(f'<text x="{x:.1f}" y="{y + 12}" {FONT}>{figure(values[name])}</text>')
+            end = left + length + 5
+            out.append(f'<text x="{end:.1f}" y="{y + 12}" {FONT}>{figure(values[name])}</text>')
     return "\n".join([*out, "</svg>\n"])
 
 
