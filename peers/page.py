@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from peers import clients, hand_over, mixed, tools
+from peers import clients, hand_over, mixed, spark, tools
 from peers.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +29,11 @@ PARTS = [
         "Mixed clusters",
         "A rocketq broker and a Java broker at one NameServer, one topic on both.",
         mixed.COLUMNS,
+    ),
+    (
+        "Spark",
+        "The suite's own tests of reading topics in Spark, with a Java broker to read from.",
+        spark.COLUMNS,
     ),
 ]
 

@@ -10,7 +10,7 @@ from peers.masked import difference
 from peers.outcomes import Column, Outcome, read_lines
 from peers.table import Table
 
-from peers import page, record, table
+from peers import page, record, spark, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,6 +85,19 @@ def test_a_run_of_one_column_leaves_the_results_of_the_others(
 def test_lines_that_are_no_results_are_passed_over() -> None:
     lines = ["RocketMQLog:WARN", '{"feature":"delay","ok":true,"ms":1042,"detail":""}']
     assert read_lines(lines) == {"delay": Outcome(True)}
+
+
+def test_tests_of_the_suite_are_rows_by_their_names(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase name="test_rows_are_read[rocketmq]"/>'
+        '<testcase name="test_times_are_found[rocketmq]"><failure message="wrong&#10;more"/>'
+        "</testcase></testsuite></testsuites>"
+    )
+    assert spark.outcomes(report) == {
+        "spark: rows are read": Outcome(True),
+        "spark: times are found": Outcome(False, "wrong"),
+    }
 
 
 def test_outputs_are_the_same_up_to_addresses_times_ids_and_order() -> None:

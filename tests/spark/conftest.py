@@ -16,6 +16,8 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 from rocketq import Message, Producer
+from rocketq.admin.groups import GroupProgress, progress, progress_of, total_behind
+from rocketq.admin.session import connected
 from rocketq.client.config import ClientConfig
 from rocketq.client.instance import ClientInstance
 from rocketq.client.loop_thread import loop_thread
@@ -26,6 +28,10 @@ from rocketq.testing import LocalBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Spark starts Python again and again, and gives each start of a stream ten seconds. Modules that
+# are not kept compiled are compiled every time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 PEERS = [text for text in os.environ.get("ROCKETQ_PEER_NAMESRV", "").split(",") if text]
 SETTINGS = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 1s 2s"}
@@ -96,6 +102,26 @@ class Cluster:
     def send_numbers(self, topic: str, numbers: Sequence[int], *, queue: int | None = None) -> None:
         self.send([Message(topic, b"%d" % number) for number in numbers], queue=queue)
 
+    def lag(self, group: str) -> int:
+        """As administrators' tools see it: they find groups by their retry topics."""
+
+        async def ask() -> GroupProgress | None:
+            async with connected(self.namesrv) as api:
+                found = {each.group: each for each in await progress(api)}.get(group)
+                if found is not None:
+                    assert found.connection is None, "a member would be given queues"
+                    assert total_behind(await progress_of(api, group)) == found.behind
+                return found
+
+        found: list[GroupProgress] = []
+
+        def is_listed() -> bool:
+            found.extend(each for each in [loop_thread().run(ask())] if each is not None)
+            return bool(found)
+
+        wait_until(is_listed)  # the route is on its way to the NameServer
+        return found[0].behind
+
 
 def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
     """Until something is so; AssertionError if it never is."""
@@ -120,7 +146,8 @@ def cluster(local_broker: LocalBroker) -> Cluster:
 
 def _clusters() -> list[Any]:
     ours = pytest.param(None, id="rocketq")
-    return [ours, *(pytest.param(address, marks=pytest.mark.peers) for address in PEERS)]
+    theirs = [pytest.param(each, id="rocketmq", marks=pytest.mark.peers) for each in PEERS]
+    return [ours, *theirs]
 
 
 @pytest.fixture(scope="session", params=_clusters())
@@ -145,6 +172,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         spark_sql_shuffle_partitions="2",
         spark_default_parallelism="2",
         spark_sql_warehouse_dir=str(warehouse),
+        # Nobody is in a hurry here, and the machine may be busy with something else.
+        spark_python_authenticate_socketTimeout="120s",
+        spark_network_timeout="600s",
         spark_driver_extraJavaOptions=f"{environment.quiet_java_options()} {JAVA_OPTIONS}",
     )
     try:

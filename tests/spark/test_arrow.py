@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketq.message.batch import encode_batch, split_batch
+from rocketq.message.flags import SysFlag
+from rocketq.message.hashing import java_hash
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import Message
 from rocketq.message.properties import decode_properties, encode_properties
@@ -20,7 +22,13 @@ from rocketq.spark.batch_rows import BatchRows, Numbers, UnfitRow
 from rocketq.spark.record_columns import BrokenRecords, RecordTable
 from rocketq.spark.row_writer import RESERVED
 from rocketq.spark.schema import COLUMNS
-from rocketq.spark.sink_columns import map_parts, numbers, optional_texts, texts
+from rocketq.spark.sink_columns import (
+    map_parts,
+    numbers,
+    optional_texts,
+    queue_numbers,
+    texts,
+)
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 text = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
@@ -105,6 +113,40 @@ def test_tags_are_compared_by_their_text() -> None:
     batch = ArrowBatches(QUEUE, ["queue_offset"], {b"odd"}).batch(numbered(6), 0, 6)
     assert batch is not None
     assert batch.column(0).to_pylist() == [1, 3, 5]
+
+
+def test_records_that_hold_several_messages_become_a_row_each() -> None:
+    """Topics of 5.x may keep a batch in one record; the offsets inside it follow each other."""
+    host = encode_host("127.0.0.1", 1)
+    batch = [
+        Message("t", b"%d" % number, tags="even" if number % 2 == 0 else "odd")
+        for number in range(6)
+    ]
+    inner = new_record(
+        b"t",
+        zlib.compress(encode_batch(batch)),
+        encode_properties({"INNER_NUM": "6", "INNER_BASE": "10"}),
+        queue_offset=10,
+        sys_flag=SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP | SysFlag.COMPRESSED,
+        born_host=host,
+        store_host=host,
+    )
+    alone = new_record(
+        b"t",
+        b"6",
+        encode_properties({"TAGS": "even"}),
+        queue_offset=16,
+        born_host=host,
+        store_host=host,
+    )
+    for tags, wanted in ((None, [12, 13, 14, 15, 16]), ({b"even"}, [12, 14, 16])):
+        columns = ["queue_offset", "body", "sys_flag"]
+        rows = ArrowBatches(QUEUE, columns, tags).batch(inner + alone, 12, 20)
+        assert rows is not None
+        assert rows.to_pylist() == [
+            {"queue_offset": offset, "body": b"%d" % (offset - 10), "sys_flag": 0}
+            for offset in wanted
+        ]
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
@@ -194,6 +236,16 @@ def test_rows_become_a_batch_as_the_client_would_encode_it(
         assert (flag, bytes(body)) == (row["flag"] or 0, row["body"])
         assert decode_properties(raw) == expected
     assert bytes(encoded[: len(encode_batch([Message("t", b"x")]))])[4:12] == bytes(8)
+
+
+@given(st.lists(st.none() | text), st.integers(1, 9), st.integers(0, 3))
+def test_keys_choose_queues_as_javas_clients_do(
+    keys: list[str | None], count: int, skipped: int
+) -> None:
+    chosen = queue_numbers(pa.array(keys, pa.string()).slice(skipped), count)
+    assert chosen.to_pylist() == [
+        None if key is None else abs(java_hash(key)) % count for key in keys[skipped:]
+    ]
 
 
 def test_rows_may_be_chosen_and_keep_their_numbers() -> None:

@@ -36,6 +36,22 @@ def test_no_java_is_told_with_the_remedy(tmp_path: Path, monkeypatch: pytest.Mon
         environment.prepare()
 
 
+def test_a_pipeline_without_java_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-pipeline.yml").touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "rocketq.cli", "pipeline", "run", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("rocketq: Spark needs Java 17 and none was found: install it")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("said", "version"),
     [

@@ -30,17 +30,28 @@ def test_a_misspelt_option_is_named_with_the_nearest_real_one() -> None:
         source_options({**BASE, "maxOffsetPerTrigger": "5"}, streaming=True)
 
 
+def test_a_sink_names_the_nearest_option_too() -> None:
+    with pytest.raises(InvalidOptions, match=r"rocketq sink: .*'batchByte'.*'batchBytes'"):
+        sink_options({"namesrv": "a:1", "topic": "t", "batchByte": "5"})
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
         ({"subscribe": "a"}, "namesrv is missing"),
         ({"namesrv": "a:1"}, "exactly one of subscribe, subscribePattern, assign"),
         ({**BASE, "subscribePattern": "a.*"}, "subscribe and subscribePattern exclude"),
+        ({**BASE, "assign": '{"a": {"b": [0]}}'}, "subscribe and assign exclude"),
         ({**BASE, "filter": "a", "sqlFilter": "a = 1"}, "filter and sqlFilter exclude"),
         ({**BASE, "startingOffsets": "first"}, "startingOffsets is 'first'"),
         ({**BASE, "endingOffsets": "earliest"}, "endingOffsets is 'earliest'"),
         ({**BASE, "startingOffsets": "latest", "startingTimestamp": "1"}, "exclude each other"),
         ({**BASE, "startingOffsets": '{"orders": 3}'}, "startingOffsets"),
+        (
+            {**BASE, "startingTimestamp": "1", "startingOffsetsByTimestamp": "{}"},
+            "startingTimestamp and startingOffsetsByTimestamp exclude",
+        ),
+        ({**BASE, "endingOffsetsByTimestamp": '{"a": {"b": {"0": "latest"}}}'}, "endingOffsetsBy"),
         ({**BASE, "minPartitions": "0"}, "minPartitions is '0'"),
         ({**BASE, "minPartitions": "many"}, "a whole number from 1 on"),
         ({**BASE, "failOnDataLoss": "yes"}, "true or false"),

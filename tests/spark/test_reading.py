@@ -6,13 +6,13 @@ import zlib
 
 import pytest
 
-from rocketq import Message
+from rocketq import Message, Producer, TransactionProducer, TransactionState
 from rocketq.client.errors import NoRoute
 from rocketq.client.instance import ClientInstance
 from rocketq.remoting.headers import ResetOffset
 from rocketq.spark.data_loss import DataLoss
 from rocketq.spark.options import InvalidOptions
-from tests.spark.conftest import Cluster
+from tests.spark.conftest import Cluster, wait_until
 from tests.spark.readers import Query, batch_rows, numbers
 
 
@@ -54,6 +54,40 @@ def test_compressed_bodies_are_decompressed(any_cluster: Cluster) -> None:
     (row,) = batch_rows(namesrv=any_cluster.namesrv, subscribe=topic)
     assert row["sys_flag"] & 1, "the producer compresses what is larger than 4 KB"
     assert (zlib.crc32(row["body"]), len(row["body"])) == (zlib.crc32(body), len(body))
+
+
+def test_messages_of_a_batch_are_rows_of_their_own(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic(queues=1)
+    with Producer("batches", namesrv=any_cluster.namesrv) as producer:
+        for first in (0, 3):
+            producer.send_batch(
+                [Message(topic, b"%d" % n, tags="t") for n in range(first, first + 3)]
+            )
+    rows = batch_rows(namesrv=any_cluster.namesrv, subscribe=topic)
+    assert [(row["queue_offset"], row["body"]) for row in rows] == [
+        (number, b"%d" % number) for number in range(6)
+    ]
+    assert len({row["msg_id"] for row in rows}) == 6
+    assert {row["tags"] for row in rows} == {"t"}
+
+
+def test_half_messages_never_show(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic(queues=1)
+    states = [TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN]
+    producer = TransactionProducer(
+        f"transactions-{time.time_ns():x}",
+        namesrv=any_cluster.namesrv,
+        execute=lambda message, state: state,
+        check=lambda message: TransactionState.UNKNOWN,
+    )
+    with producer:
+        for number, state in enumerate(states):
+            producer.send_in_transaction(Message(topic, b"%d" % number), state)
+        common = {"namesrv": any_cluster.namesrv, "subscribe": topic}
+        wait_until(lambda: batch_rows(**common))
+        assert numbers(batch_rows(**common)) == [0]
+        with Query(**common, startingOffsets="earliest") as query:
+            assert numbers(query.trigger() or []) == [0]
 
 
 def test_several_topics_are_read_as_one_table(any_cluster: Cluster) -> None:
@@ -125,6 +159,27 @@ def test_times_are_found_as_offsets(any_cluster: Cluster) -> None:
     of_queue = json.dumps({topic: {broker: {"0": moment}}})
     assert numbers(batch_rows(**common, startingOffsetsByTimestamp=of_queue)) == [4, 5]
     assert numbers(batch_rows(**common, endingOffsetsByTimestamp=of_queue)) == [1, 2, 3]
+    for option in ({"startingTimestamp": moment}, {"startingOffsetsByTimestamp": of_queue}):
+        with Query(**common, **option) as query:
+            assert numbers(query.trigger() or []) == [4, 5]
+    # Before all, and after all.
+    later = moment + 3_600_000
+    assert numbers(batch_rows(**common, startingTimestamp=1, endingTimestamp=later)) == [
+        *range(1, 6)
+    ]
+    assert batch_rows(**common, startingTimestamp=later) == []
+
+
+def test_a_time_for_one_queue_leaves_the_others_where_they_begin(any_cluster: Cluster) -> None:
+    topic, broker = any_cluster.new_topic(queues=2), any_cluster.broker_name()
+    common = {"namesrv": any_cluster.namesrv, "subscribe": topic}
+    for queue in range(2):
+        any_cluster.send_numbers(topic, [queue], queue=queue)
+    moment = time.time_ns() // 1_000_000 + 3_600_000
+    of_queue = json.dumps({topic: {broker: {"1": moment}}})
+    assert numbers(batch_rows(**common, startingOffsetsByTimestamp=of_queue)) == [0]
+    with Query(**common, startingOffsetsByTimestamp=of_queue) as query:
+        assert query.trigger() is None, "a stream begins with what is new"
 
 
 def test_brokers_filter_by_tags(any_cluster: Cluster) -> None:
@@ -215,19 +270,11 @@ def test_a_range_gives_the_same_rows_again(any_cluster: Cluster) -> None:
 def test_progress_is_reported_to_the_group(any_cluster: Cluster) -> None:
     topic, group = any_cluster.new_topic(), f"group-{time.time_ns():x}"
     any_cluster.send_numbers(topic, range(20))
-
-    async def lag(client: ClientInstance, address: str) -> int:
-        stats = await client.api.consume_stats(address, group, topic=topic)
-        return sum(
-            each.broker_offset - each.consumer_offset for each in stats.offset_table.values()
-        )
-
     options = {"startingOffsets": "earliest", "groupId": group, "maxOffsetsPerTrigger": 15}
     with Query(namesrv=any_cluster.namesrv, subscribe=topic, **options) as query:
-        assert len(query.trigger() or []) == 15
-        assert any_cluster.ask(lag) == 5
-        assert len(query.trigger() or []) == 5
-        assert any_cluster.ask(lag) == 0
+        for count, behind in ((15, 5), (5, 0)):
+            assert len(query.trigger() or []) == count
+            assert any_cluster.lag(group) == behind
 
 
 def test_the_group_may_be_reset_without_harm(any_cluster: Cluster) -> None:

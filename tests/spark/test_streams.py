@@ -33,47 +33,49 @@ def own_broker() -> Iterator[LocalBroker]:
 # ------------------------------------------------------------------------ limits
 
 
-def test_a_trigger_reads_no_more_than_it_may(cluster: Cluster) -> None:
-    topic = cluster.new_topic()
-    cluster.send_numbers(topic, range(50))
+def test_a_trigger_reads_no_more_than_it_may(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic()
+    any_cluster.send_numbers(topic, range(50))
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 20}
-    with Query(namesrv=cluster.namesrv, subscribe=topic, **options) as query:
+    with Query(namesrv=any_cluster.namesrv, subscribe=topic, **options) as query:
         batches = [query.trigger() for _ in range(4)]
     assert [None if batch is None else len(batch) for batch in batches] == [20, 20, 10, None]
     assert sorted(int(row["body"]) for batch in batches for row in batch or []) == [*range(50)]
 
 
-def test_a_limit_is_left_aside_when_spark_says_so(cluster: Cluster) -> None:
-    topic = cluster.new_topic()
-    cluster.send_numbers(topic, range(30))
+def test_a_limit_is_left_aside_when_spark_says_so(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic()
+    any_cluster.send_numbers(topic, range(30))
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 5}
-    with Query(namesrv=cluster.namesrv, subscribe=topic, **options) as query:
+    with Query(namesrv=any_cluster.namesrv, subscribe=topic, **options) as query:
         query.limit = ReadAllAvailable()
         assert len(query.trigger() or []) == 30
 
 
-def test_a_trigger_waits_until_there_is_enough_or_it_has_waited_enough(cluster: Cluster) -> None:
-    topic = cluster.new_topic()
+def test_a_trigger_waits_until_there_is_enough_or_it_has_waited_enough(
+    any_cluster: Cluster,
+) -> None:
+    topic = any_cluster.new_topic()
     options = {"minOffsetsPerTrigger": 10, "maxTriggerDelay": "700ms"}
-    with Query(namesrv=cluster.namesrv, subscribe=topic, **options) as query:
-        cluster.send_numbers(topic, range(3))
+    with Query(namesrv=any_cluster.namesrv, subscribe=topic, **options) as query:
+        any_cluster.send_numbers(topic, range(3))
         assert query.trigger() is None
-        cluster.send_numbers(topic, range(3, 12))
+        any_cluster.send_numbers(topic, range(3, 12))
         assert numbers(query.trigger() or []) == list(range(12))
-        cluster.send_numbers(topic, [12])
+        any_cluster.send_numbers(topic, [12])
         assert query.trigger() is None
         while (rows := query.trigger()) is None:
             time.sleep(0.02)
         assert numbers(rows) == [12]
 
 
-def test_available_now_ends_where_the_topic_ended(cluster: Cluster) -> None:
-    topic = cluster.new_topic()
-    cluster.send_numbers(topic, range(10))
+def test_available_now_ends_where_the_topic_ended(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic()
+    any_cluster.send_numbers(topic, range(10))
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 6}
-    with Query(namesrv=cluster.namesrv, subscribe=topic, **options) as query:
+    with Query(namesrv=any_cluster.namesrv, subscribe=topic, **options) as query:
         query.reader.prepareForTriggerAvailableNow()
-        cluster.send_numbers(topic, range(10, 20))
+        any_cluster.send_numbers(topic, range(10, 20))
         assert [len(query.trigger() or []) for _ in range(3)] == [6, 4, 0]
         assert query.trigger() is None
         newest = query.reader.reportLatestOffset()
@@ -85,14 +87,14 @@ def test_available_now_ends_where_the_topic_ended(cluster: Cluster) -> None:
 # ------------------------------------------------------------------------ what is new
 
 
-def test_new_queues_and_topics_are_read_from_their_beginning(cluster: Cluster) -> None:
-    topic = cluster.new_topic(queues=1)
-    cluster.send_numbers(topic, range(3), queue=0)
-    with Query(namesrv=cluster.namesrv, subscribePattern=f"{topic}.*") as query:
-        cluster.new_topic(queues=2, name=topic)
-        cluster.send_numbers(topic, [3, 4], queue=1)
-        other = cluster.new_topic(queues=1, name=f"{topic}-b")
-        cluster.send_numbers(other, [5], queue=0)
+def test_new_queues_and_topics_are_read_from_their_beginning(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic(queues=1)
+    any_cluster.send_numbers(topic, range(3), queue=0)
+    with Query(namesrv=any_cluster.namesrv, subscribePattern=f"{topic}.*") as query:
+        any_cluster.new_topic(queues=2, name=topic)
+        any_cluster.send_numbers(topic, [3, 4], queue=1)
+        other = any_cluster.new_topic(queues=1, name=f"{topic}-b")
+        any_cluster.send_numbers(other, [5], queue=0)
         assert numbers(query.trigger() or []) == [3, 4, 5]
         assert query.trigger() is None
 
@@ -199,6 +201,12 @@ def test_a_topic_made_anew_is_data_loss(cluster: Cluster, caplog: pytest.LogCapt
         pytest.raises(DataLoss, match=rf"from 5 on of topic '{topic}'.*no such queue"),
     ):
         strict.trigger()
+    with (
+        caplog.at_level(logging.WARNING),
+        Query(**common, checkpoint=checkpoint, failOnDataLoss="false") as tolerant,
+    ):
+        assert [tolerant.trigger(), tolerant.trigger()] == [None, None]
+        assert caplog.text.count("no such queue") == 1, "told once, not with every trigger"
     cluster.new_topic(queues=1, name=topic)
     cluster.send_numbers(topic, [10, 11], queue=0)
     with (

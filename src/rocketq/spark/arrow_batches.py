@@ -1,14 +1,13 @@
 """Pulled bytes as Arrow record batches, with the columns a job asks for."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
 from rocketq.common.buffers import Buffer
 from rocketq.message.batch import unwrap_inner_batch
-from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records, new_record
+from rocketq.message.record import decode_records
 from rocketq.spark.record_columns import RecordTable
 
 # Where fields of one size lie in a record.
@@ -39,7 +38,7 @@ class ArrowBatches:
     """Makes record batches of one queue's records."""
 
     def __init__(
-        self, queue: MessageQueue, columns: Sequence[str], tags: Container[bytes] | None = None
+        self, queue: MessageQueue, columns: Sequence[str], tags: Iterable[bytes] | None = None
     ) -> None:
         self.schema = pa.schema([(name, ARROW_TYPES[name]) for name in columns])
         self._queue = queue
@@ -83,18 +82,18 @@ def _property(name: bytes) -> Callable[[RecordTable], pa.Array]:
     return make
 
 
-def _bodies(table: RecordTable) -> pa.Array:
-    offsets, data = table.body_column()
-    return pa.Array.from_buffers(
-        pa.binary(), table.count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
+def _filled(
+    name: str, fill: Callable[[RecordTable], tuple[bytearray, bytearray]]
+) -> Callable[[RecordTable], pa.Array]:
+    """Values of any size, none of them null."""
 
+    def make(table: RecordTable) -> pa.Array:
+        offsets, data = fill(table)
+        return pa.Array.from_buffers(
+            ARROW_TYPES[name], table.count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
 
-def _hosts(table: RecordTable) -> pa.Array:
-    offsets, data = table.host_column()
-    return pa.Array.from_buffers(
-        pa.string(), table.count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
+    return make
 
 
 def _properties(table: RecordTable) -> pa.Array:
@@ -108,30 +107,19 @@ def _properties(table: RecordTable) -> pa.Array:
     )
 
 
-def _message_ids(table: RecordTable) -> pa.Array:
-    ids = _property(b"UNIQ_KEY")(table)
-    if ids.null_count == 0:
-        return ids
-    filled = [
-        table.offset_id(row) if value is None else value
-        for row, value in enumerate(ids.to_pylist())
-    ]
-    return pa.array(filled, pa.string())
-
-
 _MAKERS: dict[str, Callable[[RecordTable], pa.Array]] = {
     "queue_id": _fixed("queue_id", lambda table: table.int_column(_QUEUE_ID)),
     "queue_offset": _fixed("queue_offset", lambda table: table.long_column(_QUEUE_OFFSET)),
-    "msg_id": _message_ids,
+    "msg_id": _filled("msg_id", RecordTable.id_column),
     "keys": _property(b"KEYS"),
     "tags": _property(b"TAGS"),
-    "body": _bodies,
+    "body": _filled("body", RecordTable.body_column),
     "properties": _properties,
     "born_timestamp": _fixed(
         "born_timestamp", lambda table: table.long_column(_BORN_TIMESTAMP, 1000)
     ),
     "store_timestamp": _fixed("store_timestamp", RecordTable.store_time_column),
-    "born_host": _hosts,
+    "born_host": _filled("born_host", RecordTable.host_column),
     "reconsume_times": _fixed("reconsume_times", RecordTable.reconsume_column),
     "sys_flag": _fixed("sys_flag", lambda table: table.int_column(_SYS_FLAG)),
     "flag": _fixed("flag", lambda table: table.int_column(_FLAG)),
@@ -141,25 +129,7 @@ _MAKERS: dict[str, Callable[[RecordTable], pa.Array]] = {
 def _split(records: Buffer) -> bytes:
     """The same records, those that hold several messages replaced by one for each."""
     return b"".join(
-        message.record if message is record else _as_record(message)
+        message.record
         for record in decode_records(records)
         for message in unwrap_inner_batch(record)
-    )
-
-
-def _as_record(message: MessageExt) -> bytes:
-    return new_record(
-        message.raw_topic,
-        message.body,
-        message.encoded_properties(),
-        queue_id=message.queue_id,
-        flag=message.flag,
-        queue_offset=message.queue_offset,
-        physical_offset=message.physical_offset,
-        sys_flag=message.sys_flag & ~0xC1 & ~0x700,
-        born_timestamp=message.born_timestamp,
-        born_host=message.raw_born_host,
-        store_timestamp=message.store_timestamp,
-        store_host=message.raw_store_host,
-        reconsume_times=message.reconsume_times,
     )

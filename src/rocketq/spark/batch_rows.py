@@ -17,7 +17,11 @@ Compiled where possible; uncompiled the same lines run on memoryviews and bytear
 the few functions at the end differ.
 """
 
+import sys
+
 import cython
+
+from rocketq.message.hashing import java_hash_bytes
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
@@ -113,6 +117,23 @@ class Texts:
         """The value as an object, for the rare case."""
         start: cython.Py_ssize_t = self.start(row)
         return bytes(self._data[start : start + self.size(row)])
+
+    def java_hashes(self, count: cython.Py_ssize_t) -> bytearray:
+        """Java's hash code of the first `count` values, 32 bits each; 0 where there is none."""
+        out = bytearray(4 * count)
+        row: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        for row in range(count):
+            code: cython.uint = 0
+            start: cython.Py_ssize_t = self.start(row)
+            for place in range(start, start + self.size(row)):
+                byte: cython.uint = self._bytes[place]
+                if byte >= 128:  # not one unit of UTF-16 a byte
+                    code = java_hash_bytes(self.value(row)) & 0xFFFFFFFF
+                    break
+                code = (31 * code + byte) & 0xFFFFFFFF
+            _put_own4(out, 4 * row, code)
+        return out
 
 
 @cython.final
@@ -301,6 +322,17 @@ def _address(buffer) -> cython.p_const_uchar:
 def _put4(out: bytearray, at: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.void:
     _put2(out, at, value >> 16)
     _put2(out, at + 2, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_own4(out: bytearray, at: cython.Py_ssize_t, value: cython.uint) -> cython.void:
+    """In the machine's own order."""
+    if cython.compiled:
+        memcpy(_pointer(out) + at, cython.address(value), 4)
+    else:
+        out[at : at + 4] = value.to_bytes(4, sys.byteorder)
 
 
 @cython.cfunc

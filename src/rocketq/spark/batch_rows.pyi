@@ -20,6 +20,7 @@ class Texts:
     def __init__(
         self, validity: Buffer | None, offsets: Buffer, data: Buffer, shift: int
     ) -> None: ...
+    def java_hashes(self, count: int) -> bytearray: ...
 
 @final
 class BatchRows:

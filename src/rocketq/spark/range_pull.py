@@ -39,7 +39,6 @@ _MESSAGES_ASKED_FOR: Final = 16_384
 _SMALL_ANSWER: Final = 64
 """A broker that gives no more than this while there is more has a limit of its own."""
 _TILES_UNDER_WAY: Final = 24
-_PULL_TIMEOUT_S: Final = 30.0
 _OFFSET_RESET: Final = "OFFSET_RESET"
 _LEADS_ON: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
 _ANSWERS: Final = (*_LEADS_ON, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED)
@@ -182,7 +181,8 @@ class RangePull:
     def _connect(self) -> None:
         if self._connection is None:
             broker = self._find_broker()
-            self._connection = BrokerSocket(broker.address, self._hooks, _PULL_TIMEOUT_S)
+            timeout_s = self._options.connection.timeout_s
+            self._connection = BrokerSocket(broker.address, self._hooks, timeout_s)
             self._is_slave = broker.is_slave
 
     def _disconnect(self) -> None:

@@ -41,6 +41,7 @@ _STORE_V6 = cython.declare(cython.int, 0x20)
 _INNER_BATCH = cython.declare(cython.int, 0xC0)
 _MAGIC_V1 = cython.declare(cython.uint, 0xDAA320A7)
 _MAGIC_V2 = cython.declare(cython.uint, 0xDAA320AB)
+_HEX = cython.declare(bytes, b"0123456789ABCDEF")
 
 
 class BrokenRecords(ValueError):
@@ -87,9 +88,10 @@ class RecordTable:
         else:
             self._data = bytes(buffer)
             self._rows = []
+        wanted = None if tags is None else tuple(tags)
         at: cython.Py_ssize_t = 0
         while at < size:
-            at += self._note(at, size - at, start, end, tags)
+            at += self._note(at, size - at, start, end, wanted)
 
     def __dealloc__(self) -> None:
         if cython.compiled:
@@ -139,7 +141,7 @@ class RecordTable:
             value_at: cython.Py_ssize_t = 0
             value_size: cython.Py_ssize_t = 0
             value_at, value_size = self._find(properties, properties_size, b"TAGS")
-            if value_at < 0 or bytes(self._buffer[value_at : value_at + value_size]) not in tags:
+            if value_at < 0 or not self._is_one_of(tags, value_at, value_size):
                 return size
         row: cython.Py_ssize_t = self.count
         if sys_flag & _COMPRESSED:
@@ -158,6 +160,17 @@ class RecordTable:
             self._rows += (at, body, body_size, properties, properties_size, after_born)
         self.count = row + 1
         return size
+
+    @cython.cfunc
+    def _is_one_of(
+        self, texts: tuple, at: cython.Py_ssize_t, size: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether one of these texts lies here."""
+        text: bytes
+        for text in texts:  # noqa: SIM110 (a generator would be an object a row)
+            if len(text) == size and _same(self._data, at, text, size):
+                return True
+        return False
 
     @cython.cfunc
     def _find(
@@ -278,6 +291,49 @@ class RecordTable:
                 total += size
         return validity, offsets, out
 
+    def id_column(self) -> tuple[bytearray, bytearray]:
+        """The unique keys; where there is none, the id that names the place in the log."""
+        count: cython.Py_ssize_t = self.count
+        offsets, places = bytearray(4 * (count + 1)), bytearray(16 * count)
+        to_offsets, to_places = _pointer(offsets), _pointer(places)
+        total: cython.Py_ssize_t = 0
+        row: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t = 0
+        for row in range(count):
+            at, size = self._find(
+                self._rows[row * _WIDTH + _PROPERTIES],
+                self._rows[row * _WIDTH + _PROPERTIES_SIZE],
+                b"UNIQ_KEY",
+            )
+            if at < 0:  # the store host and the position, in hexadecimal
+                size = 2 * (self._store_host_size(row) + 8)
+            total += size
+            _put8(to_places, 16 * row, at)
+            _put8(to_places, 16 * row + 8, size)
+            _put4(to_offsets, 4 * (row + 1), total)
+        _check_size(total)
+        out = bytearray(total)
+        to = _pointer(out)
+        total = 0
+        for row in range(count):
+            at = _get8(to_places, 16 * row)
+            size = _get8(to_places, 16 * row + 8)
+            if at >= 0:
+                _copy(to, total, self._data, at, size)
+            else:
+                host: cython.Py_ssize_t = self._rows[row * _WIDTH + _AFTER_BORN_HOST] + 8
+                host_size: cython.Py_ssize_t = self._store_host_size(row)
+                _put_hexadecimal(to, total, self._data, host, host_size)
+                position: cython.Py_ssize_t = self._rows[row * _WIDTH] + 28
+                _put_hexadecimal(to, total + 2 * host_size, self._data, position, 8)
+            total += size
+        return offsets, out
+
+    @cython.cfunc
+    def _store_host_size(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        return 20 if _int4(self._data, self._rows[row * _WIDTH] + 36) & _STORE_V6 else 8
+
     def map_column(self) -> tuple[bytearray, int, bytearray, bytearray, bytearray, bytearray]:
         """All properties: entry offsets, number of entries, then names and values."""
         count: cython.Py_ssize_t = self.count
@@ -343,16 +399,6 @@ class RecordTable:
             out += text
             _put4(to_offsets, 4 * (row + 1), len(out))
         return offsets, out
-
-    def offset_id(self, row: cython.Py_ssize_t) -> str:
-        """The id that names the place in the log: for messages without a unique key."""
-        at: cython.Py_ssize_t = self._rows[row * _WIDTH + _AFTER_BORN_HOST] + 8
-        size: cython.Py_ssize_t = (
-            20 if _int4(self._data, self._rows[row * _WIDTH] + 36) & _STORE_V6 else 8
-        )
-        record: cython.Py_ssize_t = self._rows[row * _WIDTH]
-        raw = bytes(self._buffer[at : at + size]) + bytes(self._buffer[record + 28 : record + 36])
-        return raw.hex().upper()
 
 
 # -- bytes and numbers, both ways -------------------------------------------------------------
@@ -441,6 +487,25 @@ def _copy(
         memcpy(out + at, data + start, size)
     else:
         out[at : at + size] = data[start : start + size]
+
+
+@cython.cfunc
+@cython.inline
+def _put_hexadecimal(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.void:
+    if cython.compiled:
+        digits: cython.p_const_uchar = _HEX
+        place: cython.Py_ssize_t
+        for place in range(size):
+            out[at + 2 * place] = digits[data[start + place] >> 4]
+            out[at + 2 * place + 1] = digits[data[start + place] & 15]
+    else:
+        out[at : at + 2 * size] = data[start : start + size].hex().upper().encode()
 
 
 @cython.cfunc

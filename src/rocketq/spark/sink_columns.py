@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketq.message.hashing import java_hash
 from rocketq.spark.batch_rows import Numbers, Texts
 
 Rows = npt.NDArray[np.int32]
@@ -92,6 +91,8 @@ def by_value(column: pa.Array | None, rows: Rows | None) -> Iterator[tuple[Any, 
 
 def queue_numbers(sharding: pa.Array, count: int) -> pa.Array:
     """The number of the queue of each row's key, by Java's hash, as Java's clients choose it."""
-    encoded = pc.dictionary_encode(sharding.cast(pa.string()))
-    chosen = [abs(java_hash(key)) % count for key in encoded.dictionary.to_pylist()]
-    return pa.array(chosen, pa.int32()).take(encoded.indices)
+    hashes = np.frombuffer(texts(sharding).java_hashes(len(sharding)), np.int32)
+    # The smallest number has no opposite of its size.
+    chosen = np.abs(hashes.astype(np.int64)) % count
+    is_null = sharding.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(chosen.astype(np.int32), mask=is_null)

@@ -199,7 +199,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver = Driver(options)
         self._newest: Offsets | None = None  # as last seen
         self._target: Offsets | None = None  # where a query of Trigger.AvailableNow ends
-        self._away: frozenset[MessageQueue] = frozenset()
+        self._away: frozenset[MessageQueue] = frozenset()  # these two are told once
+        self._gone: frozenset[MessageQueue] = frozenset()
         self._has_read = False  # before that, brokers may not know the group
         self._reported: Offsets = {}
         self._held_since: float | None = None
@@ -251,13 +252,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check_still_there(self, since: Offsets, end: Offsets, standing: Standing) -> None:
         for queue in standing.gone:
-            _lost(self._options, queue, since[queue], None, "the broker has no such queue any more")
+            if queue not in self._gone:
+                why = "the broker has no such queue any more"
+                _lost(self._options, queue, since[queue], None, why)
         for queue in standing.away:
             if self._target is not None and queue not in end:
                 raise BrokerAway(queue)  # the end of this query would not be the end of the topic
             if queue not in self._away:
                 logger.warning("%s", BrokerAway(queue))
-        self._away = frozenset(standing.away)
+        self._away, self._gone = frozenset(standing.away), frozenset(standing.gone)
         for queue, offset in since.items():
             now = standing.newest.get(queue, offset)
             if now < offset:
@@ -319,8 +322,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         news = {queue: at for queue, at in reached.items() if self._reported.get(queue) != at}
         if not news:
             return
+        is_first = not self._reported
         try:
-            self._driver.ask(lambda topics: topics.report(group, news))
+            self._driver.ask(lambda topics: topics.report(group, news, is_first=is_first))
         except RocketqError as error:
             logger.warning("progress of group %s was not reported: %s", group, error)
         else:

@@ -21,10 +21,12 @@ from rocketq.message.names import (
     is_dlq_topic,
     is_retry_topic,
     is_system_topic,
+    retry_topic,
     unwrap_namespace,
     wrap_namespace,
 )
 from rocketq.message.queue import MessageQueue
+from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from rocketq.spark.offsets import Offsets
 from rocketq.spark.options import (
     EARLIEST,
@@ -239,10 +241,14 @@ class Topics:
 
     # ------------------------------------------------------------------- for lag tools
 
-    async def report(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+    async def report(
+        self, group: str, offsets: Mapping[MessageQueue, int], *, is_first: bool = False
+    ) -> None:
         """Tell the brokers how far a group has come, for those who look at its lag."""
         name = self._wrapped(group)
         await self.learn(offsets)
+        if is_first:
+            await self._introduce(name, offsets)
 
         async def one(queue: MessageQueue, offset: int) -> None:
             address = self._client.routes.master(queue.broker_name)
@@ -250,3 +256,28 @@ class Topics:
                 await self._client.api.update_offset(address, name, queue, offset, oneway=False)
 
         await asyncio.gather(*(one(queue, offset) for queue, offset in offsets.items()))
+
+    async def _introduce(self, group: str, queues: Iterable[MessageQueue]) -> None:
+        """Make a group that never had a member known to tools.
+
+        They find groups by their retry topics, and brokers make those when a member says hello.
+        One that stayed would be given queues, so this one leaves at once.
+        """
+        api = self._client.api
+        if await api.route(retry_topic(group)) is not None:
+            return
+        brokers: dict[str, set[str]] = {}
+        for queue in queues:
+            address = self._client.routes.master(queue.broker_name)
+            if address is not None:
+                brokers.setdefault(address, set()).add(queue.topic)
+        client_id = self._client.client_id
+        for address, topics in brokers.items():
+            member = ConsumerData(
+                group_name=group,
+                consume_type="CONSUME_ACTIVELY",
+                subscription_data_set=[SubscriptionData(topic=topic) for topic in sorted(topics)],
+            )
+            hello = HeartbeatData(client_id=client_id, consumer_data_set=[member])
+            await api.heartbeat(address, hello)
+            await api.unregister(address, client_id, consumer_group=group)
