@@ -29,6 +29,7 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
 ITEM_FIXED_SIZE = 22
 """What an item takes besides its body and properties."""
@@ -58,43 +59,76 @@ def encode_batch(messages) -> bytes:
     return b"".join(parts)
 
 
+@cython.final
+@cython.freelist(64)
+@cython.cclass
+class BatchItem:
+    """One message of a batch: its flag, where its body lies in the batch, its properties.
+
+    `record_size` is for whoever stores it.
+    """
+
+    def __init__(self) -> None:
+        self.flag = 0
+        self.body_at = 0
+        self.body_size = 0
+        self.properties = b""
+        self.record_size = 0
+
+
 def split_batch(body) -> list:
-    """Flag, body and properties of each item, the latter two as slices of the batch.
+    """Flag, body and properties of each item, the body as a slice of the batch.
 
     Raises `InvalidBatch` if the items do not fill the body exactly.
     """
     view = memoryview(body)
-    items: list = []
-    at: cython.Py_ssize_t
-    body_at: cython.Py_ssize_t
-    body_end: cython.Py_ssize_t
-    end: cython.Py_ssize_t
-    flag: cython.int
+    return [
+        (item.flag, view[item.body_at : item.body_at + item.body_size], item.properties)
+        for item in batch_items(body)
+    ]
+
+
+@cython.ccall
+def batch_items(body) -> list:
+    """The items of a batch; raises `InvalidBatch` if they do not fill it exactly."""
     if cython.compiled:
         raw = cython.declare(Py_buffer)
-        PyObject_GetBuffer(view, cython.address(raw), PyBUF_SIMPLE)
+        PyObject_GetBuffer(body, cython.address(raw), PyBUF_SIMPLE)
         try:
-            data: cython.p_const_uchar = cython.cast(cython.p_const_uchar, raw.buf)
-            at = 0
-            while at < raw.len:
-                end = _item_end(data, at, raw.len)
-                flag = _get32(data, at + 12)
-                body_at = at + 20
-                body_end = body_at + _get32(data, at + 16)
-                items.append((flag, view[body_at:body_end], view[body_end + 2 : end]))
-                at = end
+            return _items(cython.cast(cython.p_const_uchar, raw.buf), raw.len)
         finally:
             PyBuffer_Release(cython.address(raw))
     else:
-        at = 0
-        while at < len(view):
-            end = _item_end(view, at, len(view))
-            flag = _get32(view, at + 12)
-            body_at = at + 20
-            body_end = body_at + _get32(view, at + 16)
-            items.append((flag, view[body_at:body_end], view[body_end + 2 : end]))
-            at = end
+        return _items(memoryview(body), len(body))
+
+
+@cython.cfunc
+def _items(data: cython.p_const_uchar, size: cython.Py_ssize_t) -> list:
+    items: list = []
+    at: cython.Py_ssize_t = 0
+    while at < size:
+        end: cython.Py_ssize_t = _item_end(data, at, size)
+        item: BatchItem = BatchItem.__new__(BatchItem)
+        item.flag = _get32(data, at + 12)
+        item.body_at = at + 20
+        item.body_size = _get32(data, at + 16)
+        item.properties = _bytes_at(data, item.body_at + item.body_size + 2, end)
+        items.append(item)
+        at = end
     return items
+
+
+@cython.cfunc
+@cython.inline
+def _bytes_at(
+    data: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> bytes:
+    if cython.compiled:
+        return PyBytes_FromStringAndSize(
+            cython.cast(cython.p_const_char, data + start), end - start
+        )
+    else:
+        return bytes(data[start:end])
 
 
 @cython.cfunc

@@ -15,12 +15,24 @@ cdef class SendReplies:
         int queue_id, long long queue_offset, bytes transaction_id
     )
 
+    @cython.locals(ids=bytes, ext_json=bytes)
+    cpdef Command batch_reply(
+        self, Command request, bytes store_host, list physical_offsets, int queue_id,
+        long long queue_offset, bytes transaction_id
+    )
+
     @cython.locals(out="unsigned char*", at="Py_ssize_t")
     cdef bytes _ext_json(
         self, bytes store_host, long long physical_offset, int queue_id, long long queue_offset,
         bytes transaction_id
     )
 
+
+@cython.locals(
+    size="Py_ssize_t", ids=bytes, out="unsigned char*", at="Py_ssize_t", offset="long long",
+    position="unsigned char[8]",
+)
+cpdef bytes message_ids(bytes store_host, list physical_offsets)
 
 cpdef Command reply_to_pull(
     Command request, int code, bytes remark, long long suggest_which_broker_id,

@@ -11,7 +11,7 @@ from rocketq.remoting.headers.pull import PullMessageResponse
 from rocketq.remoting.headers.send import SendMessageResponse
 
 if cython.compiled:
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.rocketq.remoting.command import Command, address_of
     from cython.cimports.rocketq.remoting.json_head import (
         json_head,
@@ -71,6 +71,38 @@ class SendReplies:
             code=code,
         )
 
+    def batch_reply(
+        self, request, store_host, physical_offsets, queue_id, queue_offset, transaction_id
+    ):
+        """The reply to a batch: the ids of all its messages, the queue offset of the first."""
+        ids = message_ids(store_host, physical_offsets)
+        if (
+            cython.compiled
+            and request.serialize_type == 0
+            and self._tail is not None
+            and (transaction_id is None or _is_plain(transaction_id))
+        ):
+            ext_json = b'{"msgId":"%b","queueId":"%d","queueOffset":"%d' % (
+                ids,
+                queue_id,
+                queue_offset,
+            )
+            if transaction_id is not None:
+                ext_json += b'","transactionId":"' + transaction_id
+            return _encoded(request, 0, ext_json + self._tail, None, b"")
+        return request.reply(
+            SendMessageResponse(
+                msg_id=ids.decode(),
+                queue_id=queue_id,
+                queue_offset=queue_offset,
+                transaction_id=(
+                    None if transaction_id is None else transaction_id.decode("utf-8", "replace")
+                ),
+                region_id=self.region,
+                trace_on="true" if self.trace_on else "false",
+            )
+        )
+
     def _ext_json(self, store_host, physical_offset, queue_id, queue_offset, transaction_id):
         out = scratch()
         at = put(out, 0, b'{"msgId":"')
@@ -87,6 +119,25 @@ class SendReplies:
             at = put(out, at, transaction_id)
         at = put(out, at, self._tail)
         return PyBytes_FromStringAndSize(cython.cast("const char *", out), at)
+
+
+def message_ids(store_host, physical_offsets):
+    """The ids of messages, joined by commas: host and position in hexadecimal."""
+    if cython.compiled:
+        size = 2 * len(store_host) + 17
+        ids = PyBytes_FromStringAndSize(cython.NULL, size * len(physical_offsets))
+        out = cython.cast("unsigned char *", PyBytes_AS_STRING(ids))
+        at = 0
+        for offset in physical_offsets:
+            at = put_hex(out, at, address_of(store_host), len(store_host))
+            put_word(position, 0, offset >> 32)
+            put_word(position, 4, offset & 0xFFFFFFFF)
+            at = put_hex(out, at, position, 8)
+            out[at] = 0x2C
+            at += 1
+        return ids[: len(ids) - 1]
+    ids = b"".join([store_host + offset.to_bytes(8, "big") for offset in physical_offsets])
+    return ids.hex(",", -(len(store_host) + 8)).upper().encode()
 
 
 def reply_to_pull(

@@ -19,7 +19,17 @@ class SendReplies:
         queue_offset: int,
         transaction_id: bytes | None,
     ) -> Command: ...
+    def batch_reply(
+        self,
+        request: Command,
+        store_host: bytes,
+        physical_offsets: list[int],
+        queue_id: int,
+        queue_offset: int,
+        transaction_id: bytes | None,
+    ) -> Command: ...
 
+def message_ids(store_host: bytes, physical_offsets: list[int]) -> bytes: ...
 def reply_to_pull(
     request: Command,
     code: int,

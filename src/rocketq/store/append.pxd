@@ -56,6 +56,8 @@ cdef class Appender:
         long long timestamp,
         long long prepared_transaction_offset,
         body,
+        Py_ssize_t body_at,
+        Py_ssize_t body_size,
         bytes properties,
     )
     cdef int _make_room(self, Py_ssize_t size)

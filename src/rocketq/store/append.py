@@ -13,7 +13,7 @@ import time
 
 import cython
 
-from rocketq.message.batch import InvalidBatch, split_batch
+from rocketq.message.batch import InvalidBatch
 from rocketq.message.properties import remove_property
 
 if cython.compiled:
@@ -24,12 +24,14 @@ if cython.compiled:
         PyObject_GetBuffer,
     )
     from cython.cimports.posix.time import CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
+    from cython.cimports.rocketq.message.batch import BatchItem, batch_items
     from cython.cimports.rocketq.message.record import record_size, write_record
     from cython.cimports.rocketq.store.dispatch import Dispatcher
     from cython.cimports.rocketq.store.message_inner import MessageInner
     from cython.cimports.rocketq.store.queue_tail import QueueTail
     from cython.cimports.rocketq.store.results import AppendResult
 else:
+    from rocketq.message.batch import BatchItem, batch_items
     from rocketq.message.record import encode_record, record_size
     from rocketq.store.dispatch import Dispatcher
     from rocketq.store.message_inner import MessageInner
@@ -162,6 +164,8 @@ class Appender:
             timestamp,
             message.prepared_transaction_offset,
             message.body,
+            0,
+            len(message.body),
             properties,
         )
         self._tail.end = position + size
@@ -201,33 +205,33 @@ class Appender:
             or message.topic.startswith("%RETRY%")
         ):
             status = _ILLEGAL
-        records: list = []
+        items: list = []
+        item: BatchItem
         total: cython.Py_ssize_t = 0
         if status == _OK:
             try:
-                items = split_batch(message.body)
+                items = batch_items(message.body)
             except InvalidBatch:
                 items = []
             if not items:
                 status = _ILLEGAL
-            for flag, body, raw in items:
-                properties: bytes = bytes(raw)
+            for item in items:
+                properties: bytes = item.properties
                 if self._dispatcher.scan(properties):
                     properties = _without_crc(properties)
-                properties = _with_end(properties)
+                properties = item.properties = _with_end(properties)
                 properties_size: cython.Py_ssize_t = len(properties) + self._crc_size
-                size: cython.Py_ssize_t = record_size(
-                    len(body),
+                item.record_size = record_size(
+                    item.body_size,
                     len(message.topic_bytes),
                     properties_size,
                     len(message.born_host) == 20,
                     len(message.store_host) == 20,
                 )
-                status = self._check_sizes(len(body), properties_size, size)
+                status = self._check_sizes(item.body_size, properties_size, item.record_size)
                 if status != _OK:
                     break
-                records.append((flag, body, properties, size))
-                total += size
+                total += item.record_size
         if status == _OK and (
             self._tail.end + total + _BLANK_SIZE > self._tail.segment_end
             or self._tail.end + total > self._tail.limit
@@ -244,32 +248,36 @@ class Appender:
         first_offset: cython.longlong = queue.next_offset
         position: cython.longlong = first
         positions: list = []
-        for flag, body, properties, size in records:
+        for item in items:
             self._write(
                 message,
-                flag,
+                item.flag,
                 first_offset + len(positions),
                 position,
-                size,
+                item.record_size,
                 timestamp,
                 0,
-                body,
-                properties,
+                message.body,
+                item.body_at,
+                item.body_size,
+                item.properties,
             )
             positions.append(position)
-            position += size
+            position += item.record_size
         self._tail.end = position
         self.last_timestamp = timestamp
-        queue.next_offset = first_offset + len(records)
+        queue.next_offset = first_offset + len(items)
         position = first
-        for _, _, properties, size in records:
-            self._dispatch(queue, properties, position, size, message.sys_flag, timestamp)
-            position += size
+        for item in items:
+            self._dispatch(
+                queue, item.properties, position, item.record_size, message.sys_flag, timestamp
+            )
+            position += item.record_size
 
-        self.put_count += len(records)
+        self.put_count += len(items)
         self.put_bytes += total
         self._note_latency(_monotonic_ns() - began)
-        return AppendResult(_OK, first, total, first_offset, timestamp, len(records), positions)
+        return AppendResult(_OK, first, total, first_offset, timestamp, len(items), positions)
 
     # --- Checks
 
@@ -329,6 +337,8 @@ class Appender:
         timestamp: cython.longlong,
         prepared_transaction_offset: cython.longlong,
         body,
+        body_at: cython.Py_ssize_t,
+        body_size: cython.Py_ssize_t,
         properties: bytes,
     ) -> cython.int:
         """Encode a record into the mapped file, where room was made for it."""
@@ -358,8 +368,8 @@ class Appender:
                     message.store_host,
                     message.reconsume_times,
                     prepared_transaction_offset,
-                    body_data,
-                    len(body),
+                    body_data + body_at,
+                    body_size,
                     cython.cast(cython.p_const_uchar, properties),
                     len(properties),
                     self._crc_size,
@@ -383,7 +393,7 @@ class Appender:
                 message.store_host,
                 message.reconsume_times,
                 prepared_transaction_offset,
-                body,
+                body if len(body) == body_size else memoryview(body)[body_at : body_at + body_size],
                 properties,
                 self._crc_size > 0,
             )

@@ -41,6 +41,7 @@ from rocketq.remoting import (
 )
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.fast_headers import SendFields, scan_send_v2
+from rocketq.remoting.fast_replies import message_ids
 from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessageV2
 from rocketq.store import AppendResult, MessageInner, MessageStore, PutStatus
 
@@ -141,7 +142,7 @@ class SendProcessor:
         return {
             RequestCode.SEND_MESSAGE: self.handle,
             RequestCode.SEND_MESSAGE_V2: RunRoute(self._path.handle_run),
-            RequestCode.SEND_BATCH_MESSAGE: self.handle_batch,
+            RequestCode.SEND_BATCH_MESSAGE: self._path.handle_batch,
         }
 
     # One message
@@ -377,7 +378,7 @@ class SendProcessor:
         config = self._live.broker
         return request.reply(
             SendMessageResponse(
-                msg_id=self._message_ids(result),
+                msg_id=message_ids(self._store_host, result.physical_offsets).decode(),
                 queue_id=queue_id,
                 queue_offset=result.queue_offset,
                 transaction_id=unique_key,
@@ -386,12 +387,6 @@ class SendProcessor:
             ),
             code=response_code(result.status),
         )
-
-    def _message_ids(self, result: AppendResult) -> str:
-        """The ids of the messages stored, joined by commas: host and position in hexadecimal."""
-        host = self._store_host
-        ids = b"".join([host + offset.to_bytes(8, "big") for offset in result.physical_offsets])
-        return ids.hex(",", -(len(host) + 8)).upper()
 
     def _refusal(self, request: Command, refusal: RequestRejected) -> Command:
         config = self._live.broker

@@ -24,6 +24,7 @@ cdef class SendPath:
     cdef object _live
     cdef object _topics
     cdef object _append
+    cdef object _append_batch
     cdef object _acknowledgements
     cdef object _stats
     cdef bytes _store_host
@@ -44,9 +45,22 @@ cdef class SendPath:
     )
     cpdef list handle_run(self, list requests, object connection)
 
+    @cython.locals(fields=SendFields, topic=PlainTopic, message=MessageInner, result=AppendResult)
+    cpdef handle_batch(self, Command request, object connection)
+
+    @cython.locals(message=MessageInner)
+    cdef MessageInner _message(
+        self, SendFields fields, PlainTopic topic, object body, bytes properties, bytes born_host
+    )
+
     cdef PlainTopic _find(self, str name)
     cdef bint _look_through(self, bytes properties) except -1
-    cdef int _count_later(self, PlainTopic topic) except -1
+    cdef int _count(
+        self, PlainTopic topic, int queue_id, long long count, long long size
+    ) except -1
 
-    @cython.locals(topic=PlainTopic, queue_id="int", count="long long", size="long long")
+    @cython.locals(topic=PlainTopic, queue_id="int", counts="long long[::1]", i="int")
     cpdef int report_counts(self) except -1
+
+
+cdef bytes born_host_of(object connection)

@@ -51,8 +51,8 @@ class PlainTopic:
         self.name = name
         self.name_bytes = name.encode()
         self.queue_count = queue_count
-        # By queue: messages, bytes.
-        self.counts = array.array("q", bytes(16 * queue_count))
+        # By queue: messages, bytes, requests.
+        self.counts = array.array("q", bytes(24 * queue_count))
         self.is_counted = False
 
 
@@ -64,6 +64,7 @@ class SendPath:
         self._live = live
         self._topics = topics
         self._append = store.append
+        self._append_batch = store.append_batch
         self._acknowledgements = acknowledgements
         self._stats = stats
         self._store_host = store_host
@@ -100,10 +101,7 @@ class SendPath:
         waiting = []
         safe_at = 0
         is_plain = self._is_open and not self._acknowledgements.is_full
-        born_host = connection.attributes.get("born_host")
-        if born_host is None:
-            born_host = encode_host(*connection.peer)
-            connection.attributes["born_host"] = born_host
+        born_host = born_host_of(connection)
         for request in requests:
             fields = scan_send_v2(request) if is_plain else None
             topic = None
@@ -126,20 +124,9 @@ class SendPath:
             properties = fields.properties
             if properties[len(properties) - 1] != 2:
                 properties = properties + b"\x02"
-            message = MessageInner.__new__(MessageInner)
-            message.topic = topic.name
-            message.topic_bytes = topic.name_bytes
-            message.queue_id = fields.queue_id
-            message.flag = fields.flag
-            message.sys_flag = fields.sys_flag
-            message.born_timestamp = fields.born_timestamp
-            message.born_host = born_host
-            message.store_host = self._store_host
-            message.reconsume_times = fields.reconsume_times
-            message.prepared_transaction_offset = 0
-            message.body = request.body
-            message.properties = properties + self._added
-            message.wait_store = self._waits
+            message = self._message(
+                fields, topic, request.body, properties + self._added, born_host
+            )
             result = self._append(message)
             if result.status_code != 0:
                 reply = self._sends.refuse(request, result)
@@ -147,10 +134,7 @@ class SendPath:
                     replies.append(reply)
                 continue
 
-            topic.counts[2 * fields.queue_id] += 1
-            topic.counts[2 * fields.queue_id + 1] += result.size
-            if not topic.is_counted:
-                self._count_later(topic)
+            self._count(topic, fields.queue_id, 1, result.size)
             if request.flag & 3 == _ONEWAY:
                 continue
             reply = self._replies.reply(
@@ -175,6 +159,67 @@ class SendPath:
             return replies
         return waiting if not replies else replies + waiting
 
+    def handle_batch(self, request, connection):
+        """Store the messages of a batch; None when it is acknowledged later."""
+        fields = None
+        if self._is_open and not self._acknowledgements.is_full:
+            fields = scan_send_v2(request)
+        topic = None
+        if fields is not None:
+            topic = self._plain.get(fields.topic)
+            if topic is None:
+                topic = self._find(fields.topic)
+        if (
+            topic is None
+            or fields.queue_id < 0
+            or fields.queue_id >= topic.queue_count
+            or fields.born_timestamp == 0
+            or not self._look_through(fields.properties)
+        ):
+            return self._sends.handle_batch(request, connection)
+        message = self._message(fields, topic, request.body, b"", born_host_of(connection))
+        result = self._append_batch(message)
+        if result.status_code != 0:
+            return self._sends.refuse(request, result)
+        self._count(topic, fields.queue_id, result.count, result.size)
+        reply = self._replies.batch_reply(
+            request,
+            self._store_host,
+            result.physical_offsets,
+            fields.queue_id,
+            result.queue_offset,
+            fields.properties[self._unique_at : self._unique_at + self._unique_size],
+        )
+        if (
+            self._waits
+            and self._flushes_first
+            and request.flag & 3 != _ONEWAY
+            and self._acknowledgements.when_safe(
+                result.physical_offset + result.size,
+                result.count,
+                Answer(self._sends, [reply], connection),
+            )
+        ):
+            return None
+        return reply
+
+    def _message(self, fields, topic, body, properties, born_host):
+        message = MessageInner.__new__(MessageInner)
+        message.topic = topic.name
+        message.topic_bytes = topic.name_bytes
+        message.queue_id = fields.queue_id
+        message.flag = fields.flag
+        message.sys_flag = fields.sys_flag
+        message.born_timestamp = fields.born_timestamp
+        message.born_host = born_host
+        message.store_host = self._store_host
+        message.reconsume_times = fields.reconsume_times
+        message.prepared_transaction_offset = 0
+        message.body = body
+        message.properties = properties
+        message.wait_store = self._waits
+        return message
+
     def _find(self, name):
         """The topic, if messages for it can take the short way."""
         config = self._topics.get(name)
@@ -197,11 +242,15 @@ class SendPath:
         self._unique_at, self._unique_size, self._waits = look_through_properties(properties)
         return self._unique_size > 0
 
-    def _count_later(self, topic):
-        topic.is_counted = True
-        if not self._counted:
-            asyncio.get_running_loop().call_later(_COUNTS_EVERY_S, self.report_counts)
-        self._counted.append(topic)
+    def _count(self, topic, queue_id, count, size):
+        topic.counts[3 * queue_id] += count
+        topic.counts[3 * queue_id + 1] += size
+        topic.counts[3 * queue_id + 2] += 1
+        if not topic.is_counted:
+            topic.is_counted = True
+            if not self._counted:
+                asyncio.get_running_loop().call_later(_COUNTS_EVERY_S, self.report_counts)
+            self._counted.append(topic)
 
     def report_counts(self):
         """Tell the statistics what has been stored since the last time."""
@@ -210,12 +259,20 @@ class SendPath:
         for topic in counted:
             topic.is_counted = False
             for queue_id in range(topic.queue_count):
-                count = topic.counts[2 * queue_id]
-                if count:
-                    size = topic.counts[2 * queue_id + 1]
-                    self._stats.messages_put(topic.name, queue_id, count, size, count)
-                    topic.counts[2 * queue_id] = 0
-                    topic.counts[2 * queue_id + 1] = 0
+                counts = topic.counts[3 * queue_id : 3 * queue_id + 3]
+                if counts[0]:
+                    self._stats.messages_put(topic.name, queue_id, counts[0], counts[1], counts[2])
+                    for i in range(3):
+                        topic.counts[3 * queue_id + i] = 0
+
+
+def born_host_of(connection):
+    """The peer's address as it is stored with what it sends."""
+    born_host = connection.attributes.get("born_host")
+    if born_host is None:
+        born_host = encode_host(*connection.peer)
+        connection.attributes["born_host"] = born_host
+    return born_host
 
 
 class Answer:
