@@ -11,6 +11,7 @@ from setuptools import Extension, setup
 # Each is one readable .py file in Cython's pure-Python mode: the same source runs
 # both ways, and the tests run on both.
 HOT_MODULES: list[str] = [
+    "rocketq.broker.processor.pull",
     "rocketq.broker.processor.send_path",
     "rocketq.client.send_frames",
     "rocketq.client.send_path",

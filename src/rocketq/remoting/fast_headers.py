@@ -164,6 +164,26 @@ def scan_pull(command):
     return fields
 
 
+def pull_fields(header):
+    """The same of a header that was read the general way."""
+    fields = PullFields.__new__(PullFields)
+    fields.consumer_group = header.consumer_group
+    fields.topic = header.topic
+    fields.queue_id = header.queue_id
+    fields.queue_offset = header.queue_offset
+    fields.max_msg_nums = header.max_msg_nums
+    fields.sys_flag = header.sys_flag
+    fields.commit_offset = header.commit_offset
+    fields.suspend_timeout_millis = header.suspend_timeout_millis
+    fields.subscription = header.subscription
+    fields.sub_version = header.sub_version
+    fields.expression_type = header.expression_type
+    fields.max_msg_bytes = -1 if header.max_msg_bytes is None else header.max_msg_bytes
+    fields.lite_topic = header.lite_topic
+    fields.broker_name = header.broker_name
+    return fields
+
+
 def _scan_pull(command):
     fields = PullFields.__new__(PullFields)
     fields.consumer_group = ""

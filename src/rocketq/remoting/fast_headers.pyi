@@ -1,4 +1,5 @@
 from rocketq.remoting.command import Command
+from rocketq.remoting.headers.pull import PullMessage
 
 class SendFields:
     topic: str
@@ -38,3 +39,4 @@ class PullFields:
 
 def scan_send_v2(command: Command) -> SendFields | None: ...
 def scan_pull(command: Command) -> PullFields | None: ...
+def pull_fields(header: PullMessage) -> PullFields: ...

@@ -30,7 +30,7 @@ cdef class SendReplies:
 
 @cython.locals(
     size="Py_ssize_t", ids=bytes, out="unsigned char*", at="Py_ssize_t", offset="long long",
-    position="unsigned char[8]",
+    position="unsigned char*",
 )
 cpdef bytes message_ids(bytes store_host, list physical_offsets)
 

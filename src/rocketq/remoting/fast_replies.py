@@ -127,6 +127,7 @@ def message_ids(store_host, physical_offsets):
         size = 2 * len(store_host) + 17
         ids = PyBytes_FromStringAndSize(cython.NULL, size * len(physical_offsets))
         out = cython.cast("unsigned char *", PyBytes_AS_STRING(ids))
+        position = scratch()
         at = 0
         for offset in physical_offsets:
             at = put_hex(out, at, address_of(store_host), len(store_host))

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Pulls: the messages of one queue from an offset on.
 
     checks        may this group read this queue, and what does it want of it
@@ -7,6 +8,8 @@
 
 The four offsets of the answer are always there, also when nothing was found: clients go on
 from `nextBeginOffset` whatever the code.
+
+Compiled where possible (pull.pxd gives the types).
 """
 
 import asyncio
@@ -38,7 +41,7 @@ from rocketq.remoting import (
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
 from rocketq.remoting.bodies.registration import TopicConfig
-from rocketq.remoting.fast_headers import PullFields, scan_pull
+from rocketq.remoting.fast_headers import PullFields, pull_fields, scan_pull
 from rocketq.remoting.fast_replies import reply_to_pull
 from rocketq.remoting.headers import PullMessage
 from rocketq.store import GetResult, GetStatus, MessageStore
@@ -46,8 +49,6 @@ from rocketq.store import GetResult, GetStatus, MessageStore
 logger = logging.getLogger(__name__)
 
 TAG: Final = "TAG"
-
-PullHeader = PullMessage | PullFields
 
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -78,17 +79,17 @@ class Forbidden(RequestRejected):
 class _Pull:
     """One pull under way: the request, and what the checks found out about it."""
 
-    __slots__ = ("asked", "connection", "filter", "group", "reply_to", "start", "topic")
+    group: SubscriptionGroupConfig
+    topic: TopicConfig
 
-    def __init__(self, asked: PullHeader, reply_to: Command, connection: Connection) -> None:
+    def __init__(self, asked: PullFields, reply_to: Command, connection: Connection) -> None:
         self.asked = asked
         self.reply_to = reply_to
         self.connection = connection
         # Where to read from: behind what was already seen not to pass while it was held.
         self.start = asked.queue_offset
         self.filter: MessageFilter | None = None
-        self.group: SubscriptionGroupConfig
-        self.topic: TopicConfig
+        self.was_held = False  # it runs once more, and is answered in any case
 
 
 class PullProcessor:
@@ -124,10 +125,10 @@ class PullProcessor:
         }
 
     def _on_pull(self, request: Command, connection: Connection) -> Command | None:
-        asked = scan_pull(request) or request.header(PullMessage)
-        return self._run(_Pull(asked, request, connection), first=True)
+        asked = scan_pull(request) or pull_fields(request.header(PullMessage))
+        return self._run(_Pull(asked, request, connection))
 
-    def _run(self, pull: _Pull, *, first: bool) -> Command | None:
+    def _run(self, pull: _Pull) -> Command | None:
         """Check, read and answer; None when the pull is held."""
         try:
             self._check(pull)
@@ -139,12 +140,12 @@ class PullProcessor:
             reset = self._offsets.take_reset(asked.consumer_group, asked.topic, asked.queue_id)
             if reset is not None:
                 return self._offset_reset(pull, reset)
-        if first and asked.sys_flag & PullFlag.COMMIT_OFFSET:
+        if not pull.was_held and asked.sys_flag & PullFlag.COMMIT_OFFSET:
             self._offsets.commit(
                 *(asked.consumer_group, asked.topic, asked.queue_id, asked.commit_offset),
                 client=pull.connection.peer_address,
             )
-        return self._read(pull, first=first)
+        return self._read(pull)
 
     # Checks
 
@@ -203,7 +204,7 @@ class PullProcessor:
         if config.filter_support_retry and is_retry_topic(asked.topic):
             pull.filter = RetryFilter(self._consumers, asked.consumer_group)
 
-    def _subscription_in_request(self, asked: PullHeader) -> Subscription:
+    def _subscription_in_request(self, asked: PullFields) -> Subscription:
         text, expression_type = asked.subscription or "*", asked.expression_type or TAG
         known = self._consumers.told_before(
             asked.consumer_group, asked.topic, text, expression_type
@@ -228,7 +229,7 @@ class PullProcessor:
         return subscription
 
     def _subscription_from_heartbeat(
-        self, asked: PullHeader, config: SubscriptionGroupConfig
+        self, asked: PullFields, config: SubscriptionGroupConfig
     ) -> Subscription:
         group = self._consumers.find(asked.consumer_group)
         if group is None:
@@ -288,7 +289,7 @@ class PullProcessor:
 
     # Reading and answering
 
-    def _read(self, pull: _Pull, *, first: bool) -> Command | None:
+    def _read(self, pull: _Pull) -> Command | None:
         asked = pull.asked
         self._offsets.record_pull(
             asked.consumer_group, asked.topic, asked.queue_id, asked.queue_offset
@@ -312,7 +313,7 @@ class PullProcessor:
                 *(result.message_count, result.size),
             )
         elif code == ResponseCode.PULL_NOT_FOUND:
-            if first and asked.sys_flag & PullFlag.SUSPEND and self._hold(pull):
+            if not pull.was_held and asked.sys_flag & PullFlag.SUSPEND and self._hold(pull):
                 return None
             if pull.start != asked.queue_offset:
                 # What came while it was held did not pass its filter: it goes on behind that.
@@ -328,10 +329,10 @@ class PullProcessor:
             result,
         )
 
-    def _byte_budget(self, asked: PullHeader) -> int:
+    def _byte_budget(self, asked: PullFields) -> int:
         """What RocketMQ sends at once, or more for a client that says it can take it."""
         wanted = asked.max_msg_bytes
-        if wanted is None or wanted <= 0:
+        if wanted <= 0:
             wanted = self._live.store.max_transfer_bytes_on_message_in_memory
         return min(wanted, self._live.broker.max_pull_bytes)
 
@@ -409,13 +410,14 @@ class PullProcessor:
     def _resume(self, pull: _Pull, offset: int) -> None:
         """Run a held pull once more and answer it, whatever it finds."""
         pull.start = offset
+        pull.was_held = True
         if pull.connection.is_write_paused:
             self._stall(pull)
             return
         self._finish(pull)
 
     def _finish(self, pull: _Pull) -> None:
-        reply = self._run(pull, first=False)
+        reply = self._run(pull)
         if reply is not None and not pull.reply_to.is_oneway:
             pull.connection.send(reply)
 
