@@ -52,10 +52,14 @@ QUESTIONS = {
         "Topics",
         "topics",
         growth_curves.topics,
-        (1, 10, 100, 1_000, 10_000),
+        (1, 10, 100, 1_000, 4_000, 10_000),
         (1, 100, 1_000),
         "128 B messages to all topics in turn, one queue each. The more queues are written, the "
-        "more pages of their indexes are touched for the same number of messages.",
+        "more pages of their indexes are touched for the same number of messages. Each index file "
+        "in use takes a descriptor, so not more than `maxMappedQueueFiles` (4,096), or a quarter "
+        "of what the system allows, are open at a time; one that was let go is opened again for "
+        "its next message. All topics in turn is the worst case of that: what is written often "
+        "stays open.",
     ),
     "queues": Question(
         "Queues of a topic",
@@ -80,9 +84,9 @@ QUESTIONS = {
         growth_curves.active_connections,
         (1, 10, 100, 1_000),
         (1, 10, 100),
-        "1,000 messages on their way in all, over ever more connections. What one connection "
-        "brings in one read is handled together and answered with one write; with one message "
-        "a connection there is a read and a write for each, which is what the curve shows.",
+        "Messages over all connections, eight on their way on each. What one connection brings in "
+        "one read is handled together and answered with one write: with one on its way there is "
+        "a read and a write for each message, which costs more, with any number of connections.",
     ),
     "groups": Question(
         "Consumer groups of a topic",

@@ -203,12 +203,14 @@ async def idle_connections(site: Site, steps: Sequence[float]) -> AsyncIterator[
 
 
 async def active_connections(site: Site, steps: Sequence[float]) -> AsyncIterator[Point]:
-    """Sends over all connections, with the same number on their way in all."""
+    """Sends over all connections, with eight on their way on each; and with one."""
     requests = send_frames("active")
     pipes: list[Pipe] = []
     for step in steps:
         pipes += await frames.connect_many(site.address, int(step) - len(pipes))
-        yield Point(step, *await site.cost(requests, pipes=pipes, window=1_000))
+        cost = await site.cost(requests, pipes=pipes, window=8 * len(pipes))
+        one_each, _ = await site.cost(requests, pipes=pipes, window=len(pipes))
+        yield Point(step, *cost, {"CPU s per million, one on its way": round(one_each, 2)})
     _close(pipes)
 
 
