@@ -1,6 +1,7 @@
 """Pulling: every outcome of the table, filters, waiting, and how much one pull returns."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from rocketq.remoting.headers import (
     ResetOffset,
     UpdateConsumerOffset,
 )
+from rocketq.store.disk import Disk
 from tests.broker.harness import TestBroker, pull_request, running_broker, send_request
 
 SUSPEND = PullFlag.SUSPEND | PullFlag.SUBSCRIPTION
@@ -381,3 +383,27 @@ async def test_a_reset_is_handed_to_the_next_pull_once(filled: TestBroker) -> No
     assert found(await filled.pull("topic", 4))[0].body == b"4"
     accepted = await filled.call(Command.request(replace(update, commit_offset=5)))
     assert accepted.remark is None
+
+
+async def test_what_is_not_in_memory_is_fetched_by_a_thread_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart the kernel is asked: what it would have to read must not stop the loop."""
+    async with running_broker(tmp_path) as broker:
+        for n in range(5):
+            await broker.send("topic", b"%d" % n)
+    loaded: list[tuple[int, int, bool]] = []
+
+    def load(disk: Disk, descriptor: int, offset: int, size: int) -> None:
+        loaded.append((offset, size, threading.current_thread() is threading.main_thread()))
+
+    monkeypatch.setattr(Disk, "is_resident", lambda disk, mapping, offset, size: bool(loaded))
+    monkeypatch.setattr(Disk, "load", load)
+    async with running_broker(tmp_path) as broker:
+        reply = await broker.pull("topic", 1)
+
+        assert [message.body for message in found(reply)] == [b"1", b"2", b"3", b"4"]
+        assert offsets(reply) == (5, 0, 5)
+        ((_, size, on_the_loop),) = loaded
+        assert size == sum(len(message.record) for message in decode_records(reply.body))
+        assert not on_the_loop

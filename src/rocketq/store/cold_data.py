@@ -4,9 +4,10 @@ The log is mapped memory. What is not in the page cache is fetched by the kernel
 first touched, and whoever touches it waits: on the event loop everybody would wait with it. So
 a reader that is far behind asks first, and has its part of the log fetched by a thread.
 
-    cold = store.cold_range("orders", 0, offset, 32)
-    if cold is not None:
-        await store.load(cold)
+    if store.has_cold_data:
+        cold = store.cold_range("orders", 0, offset, 32)
+        if cold is not None:
+            await store.load(cold)
     result = store.get("orders", 0, offset, 32)
 
 What this process wrote itself not long ago counts as being in memory; for the rest the kernel
@@ -43,6 +44,12 @@ class ColdData:
     def start_from(self, position: int) -> None:
         """What comes from here on is written by this process."""
         self._written_from = position
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any of the log may be out of memory: it is long, or was here before us."""
+        first = self._log.min_offset
+        return first < self._written_from or self._log.end - first > self._memory_bytes
 
     def range_of(
         self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int

@@ -150,7 +150,7 @@ class StoreConfig:
     timer_max_delay_sec: int = 259_200
 
     # rocketq's own.
-    max_mapped_queue_files: int = 4_096
+    max_mapped_queue_files: int = 16_384
     """Consume queue files mapped at once; those beyond are opened again when used."""
     max_pull_bytes: int = 4_194_304
     """What one read may ask for at most; RocketMQ's own limits hold for those who do not ask."""

@@ -389,6 +389,11 @@ class MessageStore:
 
     # --- Reading
 
+    @property
+    def has_cold_data(self) -> bool:
+        """Whether it is worth asking for a `cold_range` at all."""
+        return self._cold.is_possible
+
     def cold_range(
         self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int = 0
     ) -> ColdRange | None:
@@ -603,7 +608,7 @@ def _mapped_limit(config: StoreConfig) -> int:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         return config.max_mapped_queue_files
-    return max(16, min(config.max_mapped_queue_files, allowed // 4))
+    return max(16, min(config.max_mapped_queue_files, allowed // 2))
 
 
 __all__ = ["Boundary", "GetResult", "MessageStore", "QueryResult"]

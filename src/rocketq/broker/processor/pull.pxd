@@ -16,6 +16,7 @@ cdef class _Pull:
     cdef long long start
     cdef object filter
     cdef bint was_held
+    cdef bint was_loaded
     cdef object group
     cdef object topic
 
@@ -48,6 +49,7 @@ cdef class PullProcessor:
     @cython.locals(asked=PullFieldsType, result=GetResultType)
     cdef object _read(self, _Pull pull)
 
+    cdef object _run_loaded(self, _Pull pull)
     cdef object _byte_budget(self, PullFieldsType asked)
     cdef object _offset_reset(self, _Pull pull, object offset)
     cdef object _answer(
@@ -66,4 +68,6 @@ cdef class PullProcessor:
     cdef object _hold(self, _Pull pull)
     cpdef _resume(self, _Pull pull, long long offset)
     cdef object _finish(self, _Pull pull)
+    cdef object _send(self, _Pull pull, CommandType reply)
+    cdef object _start(self, object work)
     cdef object _stall(self, _Pull pull)

@@ -2,6 +2,7 @@
 """Pulls: the messages of one queue from an offset on.
 
     checks        may this group read this queue, and what does it want of it
+    load          what lies far behind is first fetched from the disk, by a thread
     read          slices of the mapped log, limited by count and bytes
     outcome       found / nothing new / nothing that passes the filter / offset out of range
     hold          a pull that found nothing new waits in `LongPolling` and runs once more
@@ -14,7 +15,7 @@ Compiled where possible (pull.pxd gives the types).
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from functools import partial
 from typing import Final
 
@@ -45,10 +46,14 @@ from rocketq.remoting.fast_headers import PullFields, pull_fields, scan_pull
 from rocketq.remoting.fast_replies import reply_to_pull
 from rocketq.remoting.headers import PullMessage
 from rocketq.store import GetResult, GetStatus, MessageStore
+from rocketq.store.cold_data import ColdRange
 
 logger = logging.getLogger(__name__)
 
 TAG: Final = "TAG"
+
+# Now, later, or from somewhere else when there is something.
+Answer = Command | Awaitable[Command | None] | None
 
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -90,6 +95,7 @@ class _Pull:
         self.start = asked.queue_offset
         self.filter: MessageFilter | None = None
         self.was_held = False  # it runs once more, and is answered in any case
+        self.was_loaded = False  # what it reads has been fetched from the disk
 
 
 class PullProcessor:
@@ -124,11 +130,11 @@ class PullProcessor:
             RequestCode.LITE_PULL_MESSAGE: self._on_pull,
         }
 
-    def _on_pull(self, request: Command, connection: Connection) -> Command | None:
+    def _on_pull(self, request: Command, connection: Connection) -> Answer:
         asked = scan_pull(request) or pull_fields(request.header(PullMessage))
         return self._run(_Pull(asked, request, connection))
 
-    def _run(self, pull: _Pull) -> Command | None:
+    def _run(self, pull: _Pull) -> Answer:
         """Check, read and answer; None when the pull is held."""
         try:
             self._check(pull)
@@ -289,8 +295,14 @@ class PullProcessor:
 
     # Reading and answering
 
-    def _read(self, pull: _Pull) -> Command | None:
+    def _read(self, pull: _Pull) -> Answer:
         asked = pull.asked
+        count = max(1, min(asked.max_msg_nums, self._live.broker.max_pull_message_count))
+        size = self._byte_budget(asked)
+        if not pull.was_loaded and self._store.has_cold_data:
+            cold = self._store.cold_range(asked.topic, asked.queue_id, pull.start, count, size)
+            if cold is not None:
+                return self._when_loaded(pull, cold)
         self._offsets.record_pull(
             asked.consumer_group, asked.topic, asked.queue_id, asked.queue_offset
         )
@@ -298,8 +310,8 @@ class PullProcessor:
             asked.topic,
             asked.queue_id,
             pull.start,
-            max(1, min(asked.max_msg_nums, self._live.broker.max_pull_message_count)),
-            self._byte_budget(asked),
+            count,
+            size,
             pull.filter,
         )
         status = result.status
@@ -328,6 +340,17 @@ class PullProcessor:
             result.max_offset,
             result,
         )
+
+    async def _when_loaded(self, pull: _Pull, cold: ColdRange) -> Command | None:
+        """The answer, once a thread has fetched what it is made of."""
+        await self._store.load(cold)
+        return self._run_loaded(pull)
+
+    def _run_loaded(self, pull: _Pull) -> Command | None:
+        pull.was_loaded = True
+        reply = self._run(pull)
+        assert reply is None or isinstance(reply, Command)
+        return reply
 
     def _byte_budget(self, asked: PullFields) -> int:
         """What RocketMQ sends at once, or more for a client that says it can take it."""
@@ -418,8 +441,22 @@ class PullProcessor:
 
     def _finish(self, pull: _Pull) -> None:
         reply = self._run(pull)
+        if isinstance(reply, Command):
+            self._send(pull, reply)
+        elif reply is not None:
+            self._start(self._send_later(pull, reply))
+
+    async def _send_later(self, pull: _Pull, reply: Awaitable[Command | None]) -> None:
+        self._send(pull, await reply)
+
+    def _send(self, pull: _Pull, reply: Command | None) -> None:
         if reply is not None and not pull.reply_to.is_oneway:
             pull.connection.send(reply)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._waiters.add(task)
+        task.add_done_callback(self._waiters.discard)
 
     def _stall(self, pull: _Pull) -> None:
         """Wait until the peer reads: what it is sent meanwhile would only pile up here."""
@@ -429,9 +466,7 @@ class PullProcessor:
             stalled.append(pull)
             return
         self._stalled[connection] = [pull]
-        task = asyncio.get_running_loop().create_task(self._when_writable(connection))
-        self._waiters.add(task)
-        task.add_done_callback(self._waiters.discard)
+        self._start(self._when_writable(connection))
 
     async def _when_writable(self, connection: Connection) -> None:
         try:
