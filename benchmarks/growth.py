@@ -56,7 +56,7 @@ QUESTIONS = {
         (1, 100, 1_000),
         "128 B messages to all topics in turn, one queue each. The more queues are written, the "
         "more pages of their indexes are touched for the same number of messages. Each index file "
-        "in use takes a descriptor, so not more than `maxMappedQueueFiles` (4,096), or a quarter "
+        "in use takes a descriptor, so not more than `maxMappedQueueFiles` (16,384), or half "
         "of what the system allows, are open at a time; one that was let go is opened again for "
         "its next message. All topics in turn is the worst case of that: what is written often "
         "stays open.",

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
@@ -87,6 +88,7 @@ def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
             loop.add_signal_handler(number, asked, number)
         await program(stop)
 
+    _allow_many_files()
     try:
         run_async(main)
     except AlreadyTold:
@@ -99,6 +101,12 @@ def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
         if known is None or unforeseen is not None:
             raise
         fail(_first(known))
+
+
+def _allow_many_files() -> None:
+    """Connections and queue files take descriptors; shells allow few until they are asked."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _first(group: BaseExceptionGroup[Any]) -> BaseException:
