@@ -87,18 +87,14 @@ def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(missing)
     environment.prepare()
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)  # for every JVM, whoever starts it
 
 
 SERVER = """
-import subprocess, sys, os
+import sys
 from rocketq.spark.connect_server import connect_server
-from rocketq.spark import environment
 
-settings = {
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": f"{environment.quiet_java_options()} {sys.argv[1]}",
-}
+settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 with connect_server("local[2]", settings) as server:
     print(server.url, server.token, flush=True)
     sys.stdin.read()
@@ -108,7 +104,7 @@ with connect_server("local[2]", settings) as server:
 @contextmanager
 def connect_server_process() -> Iterator[dict[str, str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER, JAVA_OPTIONS],
+        [sys.executable, "-c", SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -143,7 +139,6 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
 
@@ -174,17 +169,15 @@ def test_executors_in_other_processes_read_and_write(cluster: Cluster, tmp_path:
     with standalone_cluster(tmp_path) as master:
         session = f"""
 from rocketq.spark import environment
-options = f"{{environment.quiet_java_options()}} {JAVA_OPTIONS}"
 spark = (
     SparkSession.builder.master("{master}")
     .config("spark.ui.enabled", "false")
     .config("spark.driver.host", "127.0.0.1")
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.driver.memory", "1g")
-    .config("spark.driver.extraJavaOptions", options)
+    .config("spark.driver.extraJavaOptions", environment.quiet_java_options())
     .config("spark.executor.memory", "512m")
     .config("spark.executor.cores", "2")
-    .config("spark.executor.extraJavaOptions", "{JAVA_OPTIONS}")
     .config("spark.sql.shuffle.partitions", "2")
     .getOrCreate()
 )
