@@ -13,310 +13,107 @@ Writes docs/benchmarks.md, the charts beside it and every raw result to build/be
 import argparse
 import json
 import os
-import platform
 import shutil
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
-from benchmarks import charts, systems
+from benchmarks import flood, systems
+from benchmarks.report import Line, page
+from benchmarks.scenarios import BACKLOG, LONG_LOG, Scenario, scenarios
 from benchmarks.systems import ROOT, Running
 
 RAW = ROOT / "build" / "benchmarks.jsonl"
 PAGE = ROOT / "docs" / "benchmarks.md"
-BACKLOG = "produce --mode batch --threads 4 --batch 32 --size 128 --warmup 0 --topic backlog"
+
+System = Callable[..., AbstractContextManager[Running]]
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What a scenario must reach, as ratios rocketq / Java."""
-
-    tps: float | None = None
-    cpu: float | None = None
-    p50: float | None = None
-    p99: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One load: the arguments of Load.java, and what to reach."""
-
-    name: str
-    title: str
-    arguments: str
-    goal: Goal
-    settings: tuple[str, ...] = ()
-    needs_backlog: bool = False
-
-
-def timed(quick: bool) -> str:
-    return "--warmup 3 --seconds 4" if quick else "--warmup 8 --seconds 10"
-
-
-def scenarios(quick: bool) -> list[Scenario]:
-    for_a_while = timed(quick)
-    backlog = 200_000 if quick else 1_000_000
-    produce = "produce --size 128 --mode"
-    return [
-        Scenario(
-            "sync-64",
-            "sync, 64 threads",
-            f"{produce} sync --threads 64 {for_a_while}",
-            Goal(tps=4, cpu=1 / 7, p50=1 / 4, p99=1 / 4),
-        ),
-        Scenario(
-            "async-4000",
-            "async, 4,000 in flight",
-            f"{produce} async --threads 1 --inflight 4000 {for_a_while}",
-            Goal(tps=5, cpu=1 / 9),
-        ),
-        Scenario(
-            "sync-1",
-            "sync, 1 thread",
-            f"{produce} sync --threads 1 {for_a_while}",
-            Goal(tps=2, cpu=1 / 5),
-        ),
-        Scenario(
-            "batch-32",
-            "batch of 32, 4 threads",
-            f"{produce} batch --threads 4 --batch 32 {for_a_while}",
-            Goal(tps=2, cpu=1 / 6),
-        ),
-        Scenario(
-            "push",
-            f"push consume, {backlog:,} backlog",
-            f"consume --count {backlog} --topic backlog",
-            Goal(tps=1.3, cpu=1 / 4),
-            needs_backlog=True,
-        ),
-        Scenario(
-            "lite-pull",
-            f"lite pull, {backlog:,} backlog",
-            f"pull --count {backlog} --topic backlog",
-            Goal(tps=1.3, cpu=1 / 4),
-            needs_backlog=True,
-        ),
-        Scenario(
-            "paced-2000",
-            "paced 2,000 msgs/s",
-            f"latency --rate 2000 --e2e {for_a_while}",
-            Goal(cpu=1 / 7, p50=0.6, p99=1 / 5),
-        ),
-        Scenario(
-            "async-1k",
-            "async 1 KB, 1,000 in flight",
-            f"produce --mode async --threads 1 --inflight 1000 --size 1024 {for_a_while}",
-            Goal(tps=5),
-        ),
-        Scenario(
-            "oneway",
-            "one-way flood, 1 thread",
-            f"{produce} oneway --threads 1 {for_a_while}",
-            Goal(),
-        ),
-        Scenario(
-            "sync-64-flush",
-            "sync, 64 threads, SYNC_FLUSH",
-            f"{produce} sync --threads 64 {for_a_while}",
-            Goal(tps=3, cpu=1 / 5),
-            settings=("flushDiskType=SYNC_FLUSH",),
-        ),
-    ]
-
-
-# ------------------------------------------------------------------------ runs
-
-Starter = Callable[[Path, tuple[str, ...]], AbstractContextManager[Running]]
-
-
-def starters(with_java: bool, with_pure: bool) -> dict[str, Starter]:
-    chosen: dict[str, Starter] = {
-        "rocketq": lambda folder, settings: systems.rocketq(folder, settings=settings)
-    }
+def systems_under_test(*, with_java: bool, with_pure: bool) -> dict[str, System]:
+    chosen: dict[str, System] = {"rocketq": systems.rocketq}
     if with_java:
-        chosen["java"] = lambda folder, settings: systems.java(folder, settings=settings)
+        chosen["java"] = systems.java
     if with_pure:
-        chosen["pure"] = lambda folder, settings: systems.rocketq(
-            folder, settings=settings, pure=True
-        )
+        chosen["pure"] = partial(systems.rocketq, pure=True)
     return chosen
 
 
-def idle_cpu_percent(running: Running, seconds: float) -> float:
-    before, began = running.cpu_s(), time.monotonic()
-    time.sleep(seconds)
-    return round(100 * (running.cpu_s() - before) / (time.monotonic() - began), 2)
+class Run:
+    """All results so far, and where the next ones come from."""
 
+    def __init__(self, folder: Path, *, quick: bool) -> None:
+        self.lines: list[Line] = []
+        self._folder = folder
+        self._quick = quick
 
-def run_round(
-    label: str, start: Starter, wanted: list[Scenario], folder: Path, number: int, quick: bool
-) -> list[dict[str, object]]:
-    """One system through all scenarios: those of one setting on one start."""
-    results: list[dict[str, object]] = []
-
-    def note(name: str, figures: dict[str, object]) -> None:
+    def note(self, label: str, number: int, name: str, figures: Mapping[str, object]) -> None:
         line = {"system": label, "scenario": name, "round": number, **figures}
-        results.append(line)
+        self.lines.append(line)
         print(json.dumps(line), flush=True)
 
-    for settings in dict.fromkeys(scenario.settings for scenario in wanted):
-        with start(folder / label, settings) as running:
-            if not settings:
-                note("start", {"first_ack_s": running.first_ack_s, **running.memory_mb()})
-                note("idle", {"cpu_percent": idle_cpu_percent(running, 3 if quick else 15)})
+    def round(self, label: str, system: System, wanted: list[Scenario], number: int) -> None:
+        """One system through all scenarios: those of one setting on one start."""
+        note = partial(self.note, label, number)
+        for settings in dict.fromkeys(scenario.settings for scenario in wanted):
             group = [scenario for scenario in wanted if scenario.settings == settings]
-            if any(scenario.needs_backlog for scenario in group):
-                count = 200_000 if quick else 1_000_000
-                systems.load(running, f"{BACKLOG} --count {count}")
-            for scenario in group:
-                try:
-                    figures: dict[str, object] = dict(systems.load(running, scenario.arguments))
-                except (RuntimeError, subprocess.TimeoutExpired) as failure:
-                    figures = {"failed": str(failure)}
-                note(scenario.name, figures)
-            if not settings:
-                note("memory", dict(running.memory_mb()))
-    return results
+            with self._fresh(label, system, settings=settings) as running:
+                if not settings:
+                    note("start", {"first_ack_s": running.first_ack_s, **running.memory_mb()})
+                if any(scenario.needs_backlog for scenario in group):
+                    count = 200_000 if self._quick else 1_000_000
+                    systems.load(running, f"{BACKLOG} --count {count}")
+                for scenario in group:
+                    note(scenario.name, load(running, scenario))
+                if not settings:
+                    note("flood", flood.flood(running.namesrv, 50_000 if self._quick else 500_000))
+                    note("memory", running.memory_mb())
+                    note("idle", {"cpu_percent": idle_cpu_percent(running, self._quick)})
 
-
-# ----------------------------------------------------------------------- report
-
-
-def medians(lines: list[dict[str, object]]) -> dict[tuple[str, str], dict[str, float]]:
-    """(system, scenario) -> figure -> median over the rounds, with the spread beside it."""
-    gathered: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for line in lines:
-        figures = gathered.setdefault((str(line["system"]), str(line["scenario"])), {})
-        for name, value in line.items():
-            if isinstance(value, int | float) and name != "round":
-                figures.setdefault(name, []).append(float(value))
-    table: dict[tuple[str, str], dict[str, float]] = {}
-    for key, figures in gathered.items():
-        table[key] = {name: statistics.median(values) for name, values in figures.items()}
-        for name, values in figures.items():
-            table[key][f"{name}:low"], table[key][f"{name}:high"] = min(values), max(values)
-    return table
-
-
-def spread(figures: dict[str, float], name: str, digits: int = 0) -> str:
-    if name not in figures:
-        return "-"
-    low, high = figures[f"{name}:low"], figures[f"{name}:high"]
-    text = f"{figures[name]:,.{digits}f}"
-    return text if low == high else f"{text} ({low:,.{digits}f}-{high:,.{digits}f})"
-
-
-def against(goal: float | None, ours: float, theirs: float, *, more_is_better: bool) -> str:
-    if not theirs or not ours:
-        return "-"
-    ratio = ours / theirs
-    text = f"{ratio:.1f}x" if ratio >= 1 else f"1/{1 / ratio:.1f}"
-    if goal is None:
-        return text
-    reached = ratio >= goal if more_is_better else ratio <= goal
-    return f"{text} {'reached' if reached else 'missed'}"
-
-
-def page(lines: list[dict[str, object]], wanted: list[Scenario], rounds: int) -> str:
-    table = medians(lines)
-    names = [name for name in ("java", "rocketq", "pure") if any(k[0] == name for k in table)]
-    titles = {"java": "RocketMQ 5.5.0", "rocketq": "rocketq", "pure": "rocketq uncompiled"}
-    out = ["# Benchmarks", ""]
-    out += [
-        "Made by `make bench`. The same official Java client (RocketMQ 5.5.0) drives each system",
-        "in turn on the same two cores; medians over the rounds, lowest and highest in brackets.",
-        "",
-        f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
-        f"- Python {platform.python_version()}, {java_version()}",
-        f"- {rounds} rounds, {time.strftime('%Y-%m-%d')}",
-        "",
-        "| load (128 B bodies, ASYNC_FLUSH) | system | msgs/s | broker CPU s per million | p50 ms "
-        "| p99 ms | errors |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for scenario in wanted:
-        for name in names:
-            figures = table.get((name, scenario.name), {})
-            out.append(
-                f"| {scenario.title} | {titles[name]} | {spread(figures, 'tps')} "
-                f"| {spread(figures, 'broker_cpu_s_per_million', 1)} "
-                f"| {spread(figures, 'p50_ms', 2)} | {spread(figures, 'p99_ms', 2)} "
-                f"| {spread(figures, 'errors')} |"
+    def restart(self, label: str, system: System) -> None:
+        """From the start to the first acknowledgement, after kill -9, with a long log."""
+        count = 50_000 if self._quick else 1_050_000
+        with self._fresh(label, system) as running:
+            systems.load(running, f"{LONG_LOG} --count {count}")
+            for pid in running.pids:
+                os.kill(pid, signal.SIGKILL)
+        with system(self._folder / label, fresh=False) as running:
+            self.note(
+                label, 1, "restart", {"first_ack_s": running.first_ack_s, "log_mb": count // 235}
             )
-    out += ["", "## Start, memory, idle", ""]
-    out += ["| system | start to first ack s | RSS after start MB | anonymous after the loads MB |"]
-    out += ["|---|---|---|---|"]
-    for name in names:
-        start, memory = table.get((name, "start"), {}), table.get((name, "memory"), {})
-        out.append(
-            f"| {titles[name]} | {spread(start, 'first_ack_s', 2)} | {spread(start, 'rss')} "
-            f"| {spread(memory, 'anon')} |"
-        )
-    out += ["", "| system | CPU when idle, % of a core |", "|---|---|"]
-    for name in names:
-        out.append(
-            f"| {titles[name]} | {spread(table.get((name, 'idle'), {}), 'cpu_percent', 2)} |"
-        )
-    if "java" in names:
-        out += ["", "## Ratios to the Java broker in this run", ""]
-        out += ["| load | msgs/s | CPU per message | p50 | p99 |", "|---|---|---|---|---|"]
-        for scenario in wanted:
-            ours = table.get(("rocketq", scenario.name), {})
-            theirs = table.get(("java", scenario.name), {})
-            cells = [
-                against(goal, ours.get(key, 0), theirs.get(key, 0), more_is_better=better)
-                for key, goal, better in (
-                    ("tps", scenario.goal.tps, True),
-                    ("broker_cpu_s_per_million", scenario.goal.cpu, False),
-                    ("p50_ms", scenario.goal.p50, False),
-                    ("p99_ms", scenario.goal.p99, False),
-                )
-            ]
-            out.append(f"| {scenario.title} | {' | '.join(cells)} |")
-    out += ["", "## Charts", ""]
-    out += [f"![{title}](charts/{file})" for title, file in draw(table, wanted, names, titles)]
-    return "\n".join(out) + "\n"
+
+    def two_brokers(self, wanted: list[Scenario]) -> None:
+        """What a second broker process on the same machine gives."""
+        with self._fresh("two", systems.rocketq, brokers=2) as running:
+            for scenario in wanted:
+                if scenario.name in ("sync-64", "async-4000", "batch-32"):
+                    self.note("two", 1, scenario.name, load(running, scenario))
+
+    @contextmanager
+    def _fresh(self, label: str, system: System, **options: object) -> Iterator[Running]:
+        shutil.rmtree(self._folder / label, ignore_errors=True)
+        with system(self._folder / label, **options) as running:
+            yield running
 
 
-def draw(
-    table: dict[tuple[str, str], dict[str, float]],
-    wanted: list[Scenario],
-    names: list[str],
-    titles: dict[str, str],
-) -> list[tuple[str, str]]:
-    folder = PAGE.parent / "charts"
-    folder.mkdir(exist_ok=True)
-    drawn = []
-    for title, file, key in (
-        ("Throughput, messages per second", "throughput.svg", "tps"),
-        ("Broker CPU seconds per million messages", "cpu.svg", "broker_cpu_s_per_million"),
-        ("Latency p99, ms", "latency.svg", "p99_ms"),
-    ):
-        rows = [
-            (
-                scenario.title,
-                {titles[n]: table.get((n, scenario.name), {}).get(key, 0.0) for n in names},
-            )
-            for scenario in wanted
-            if any(key in table.get((n, scenario.name), {}) for n in names)
-        ]
-        if rows:
-            (folder / file).write_text(charts.bars(title, rows))
-            drawn.append((title, file))
-    return drawn
+def load(running: Running, scenario: Scenario) -> dict[str, object]:
+    try:
+        return dict(systems.load(running, scenario.arguments))
+    except (RuntimeError, subprocess.TimeoutExpired) as failure:
+        return {"failed": str(failure)}
 
 
-def java_version() -> str:
-    if not shutil.which("java"):
-        return "no Java"
-    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
-    return (answer.stderr or answer.stdout).splitlines()[0].replace('"', "")
+def idle_cpu_percent(running: Running, quick: bool) -> float:
+    """Of one core, after everything has come to rest."""
+    time.sleep(2 if quick else 10)
+    before, began = running.cpu_s(), time.monotonic()
+    time.sleep(3 if quick else 15)
+    return round(100 * (running.cpu_s() - before) / (time.monotonic() - began), 2)
 
 
 # ------------------------------------------------------------------------- main
@@ -363,16 +160,22 @@ def main() -> None:
         for scenario in scenarios(options.quick)
         if not options.only or scenario.name in options.only
     ]
-    lines: list[dict[str, object]] = []
+    chosen = systems_under_test(with_java=with_java, with_pure=not options.without_pure)
     with tempfile.TemporaryDirectory(prefix="rocketq-bench-") as folder:
+        run = Run(Path(folder), quick=options.quick)
         for number in range(1, options.rounds + 1):
-            for label, start in starters(with_java, not options.without_pure).items():
-                lines += run_round(label, start, wanted, Path(folder), number, options.quick)
-                shutil.rmtree(Path(folder) / label, ignore_errors=True)
+            for label, system in chosen.items():
+                # The uncompiled build once: it is to show an order of magnitude.
+                if label != "pure" or number == 1:
+                    run.round(label, system, wanted, number)
+        if not options.only:
+            for label, system in chosen.items():
+                run.restart(label, system)
+            run.two_brokers(wanted)
     RAW.parent.mkdir(exist_ok=True)
-    RAW.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    RAW.write_text("".join(json.dumps(line) + "\n" for line in run.lines))
     if not options.no_page:
-        PAGE.write_text(page(lines, wanted, options.rounds))
+        PAGE.write_text(page(run.lines, wanted, options.rounds, PAGE.parent / "charts"))
         print(f"written: {PAGE.relative_to(ROOT)}")
 
 

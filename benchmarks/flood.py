@@ -1,0 +1,105 @@
+"""A flood of one-way messages over one connection: how many of them are stored?
+
+    python -m benchmarks.flood --namesrv 127.0.0.1:9876 [--count 500000]
+
+Nobody answers one-way messages, so a sender learns of trouble only by being made to wait: its
+socket fills up. Here every byte goes through a blocking socket, so all messages did reach the
+broker; what is missing afterwards was dropped by it. (The official Java client is of no use for
+this: its one-way sends gather in its own memory, and few of a flood ever leave the process.)
+"""
+
+import argparse
+import json
+import socket
+import time
+
+from peers.rocketmq import probe
+
+from benchmarks.frames import frame
+from rocketq.message.ids import UniqueIds
+from rocketq.message.properties import encode_properties
+from rocketq.remoting import Command
+from rocketq.remoting.command import ONEWAY_FLAG
+from rocketq.remoting.headers import SendMessageV2
+
+_GET_MAX_OFFSET = 30
+_PIECE = 500  # messages in one write
+_PATIENCE_S = 10.0  # without a new message before the rest counts as lost
+
+
+def flood(namesrv: str, count: int, size: int = 128) -> dict[str, float]:
+    """Send, wait until no more arrives, and say what was stored."""
+    topic = f"flood{time.time_ns() // 1_000_000}"
+    probe.wait_until_acknowledged(namesrv, topic, 30)  # which also makes the topic
+    broker = probe.master_address(namesrv, topic)
+    assert broker is not None
+    pieces = [_piece(topic, size) for _ in range(20)]
+    before, began = stored(broker, topic), time.monotonic()
+    sent = 0
+    with socket.create_connection(probe.parse_address(broker)) as connection:
+        while sent < count:
+            connection.sendall(pieces[sent // _PIECE % len(pieces)])
+            sent += _PIECE
+        handed_over = time.monotonic()
+        arrived, last_change = 0, time.monotonic()
+        while arrived < sent and time.monotonic() - last_change < _PATIENCE_S:
+            now = stored(broker, topic) - before
+            if now != arrived:
+                arrived, last_change = now, time.monotonic()
+    return {
+        "sent": sent,
+        "stored": arrived,
+        "stored_percent": round(100 * arrived / sent, 3),
+        "tps": round(arrived / (last_change - began)),
+        "handed_over_s": round(handed_over - began, 3),
+    }
+
+
+def stored(broker: str, topic: str) -> int:
+    """How many messages the broker says the topic has."""
+    total = 0
+    for queue_id in range(4):
+        fields = {"topic": topic, "queueId": str(queue_id)}
+        code, remark, answer = probe.ask(broker, _GET_MAX_OFFSET, fields, timeout=30)
+        if code != probe.SUCCESS:
+            raise RuntimeError(f"max offset of {topic}/{queue_id}: {code} {remark}")
+        total += int(answer["offset"])
+    return total
+
+
+def _piece(topic: str, size: int) -> bytes:
+    ids = UniqueIds()
+    frames = []
+    for number in range(_PIECE):
+        properties = encode_properties({"UNIQ_KEY": ids.next(), "WAIT": "true"})
+        header = SendMessageV2(
+            producer_group="flood",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=number % 4,
+            sys_flag=0,
+            born_timestamp=1_700_000_000_000,
+            flag=0,
+            properties=properties.decode(),
+            reconsume_times=0,
+            unit_mode=False,
+        )
+        command = Command.request(header, bytes(size))
+        command.flag |= ONEWAY_FLAG
+        frames.append(frame(command))
+    return b"".join(frames)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--namesrv", required=True)
+    parser.add_argument("--count", type=int, default=500_000)
+    options = parser.parse_args()
+    print(json.dumps(flood(options.namesrv, options.count)))
+
+
+if __name__ == "__main__":
+    main()
