@@ -265,10 +265,10 @@ def main() -> None:
     parser.add_argument("--bootstrap", default="")
     parser.add_argument("--kafka-pids", type=int, nargs="+", default=[])
     parser.add_argument("--jars", default="")
-    parser.add_argument("--rows-128", type=int, default=2_000_000)
-    parser.add_argument("--rows-1024", type=int, default=1_000_000)
+    parser.add_argument("--rows-128", type=int, required=True)
+    parser.add_argument("--rows-1024", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warm", type=int, default=2)
+    parser.add_argument("--warm", type=int, default=1)
     session = Session(parser.parse_args())
     try:
         session.run()
