@@ -21,6 +21,7 @@ cdef class Appender:
     cdef public int refusal
     cdef public bint is_dispatching
     cdef public object waker
+    cdef public bint has_waiting
     cdef readonly long long last_timestamp
     cdef readonly long long put_count
     cdef readonly long long put_bytes

@@ -88,7 +88,8 @@ class Appender:
         """`now_ms`: the clock's, or None for the computer's own time."""
         self.refusal = 0  # why nothing is taken at the moment, 0 when it is
         self.is_dispatching = not config.is_sync_flush
-        self.waker = None  # called when a record waits to become durable and visible
+        self.waker = None  # called when records begin to wait to become durable and visible
+        self.has_waiting = False  # set back by whoever dispatches them
         self.last_timestamp = 0
         self.put_count = 0
         self.put_bytes = 0
@@ -432,7 +433,8 @@ class Appender:
             and self._dispatcher.dispatch(queue, properties, position, size, sys_flag, timestamp)
         ):
             return True
-        if self.waker is not None:
+        if self.waker is not None and not self.has_waiting:
+            self.has_waiting = True
             self.waker()
         return False
 

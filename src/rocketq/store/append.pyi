@@ -30,6 +30,7 @@ class Appender:
     refusal: int
     is_dispatching: bool
     waker: Callable[[], object] | None
+    has_waiting: bool
     slowest_ns: int
     @property
     def last_timestamp(self) -> int: ...

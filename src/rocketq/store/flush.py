@@ -18,8 +18,9 @@ store is opened anew and reads what is really there.
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Final, Protocol
 
 from rocketq.common.clock import Clock
@@ -74,8 +75,7 @@ class LogFlush:
         self._running: _Group | None = None
         self._gathering: _Group | None = None
         self._wanted = False
-        # A thread of its own: others may be waiting for slow disks too.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._thread = DiskThread("flush")
 
     # --- SYNC_FLUSH
 
@@ -124,8 +124,7 @@ class LogFlush:
         timestamp = self._appender.last_timestamp
         segments = self._log.unflushed()
         try:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, _sync_all, segments)
+            await self._thread.run(_sync_all, segments)
         except OSError as error:
             self._fail(error)
         else:
@@ -165,7 +164,7 @@ class LogFlush:
             if self._log.end - self._log.flushed >= max(least, 1):
                 await self.flush()
         await self.flush()
-        self._thread.shutdown()
+        await self._thread.stop()
 
     async def flush(self) -> None:
         """Wait until everything that is in the log now is on the disk, or flushing has failed."""
@@ -196,6 +195,62 @@ class _Group(asyncio.Future[PutStatus]):
 
     def cancel(self, msg: object = None) -> bool:
         return False
+
+
+class DiskThread:
+    """A thread of its own to wait for the disk: others may be waiting for slow disks too.
+
+    A pool would do, but with SYNC_FLUSH the way there and back is gone thousands of times a
+    second, and a pool's way is several times as long.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def run(
+        self, work: Callable[[list[Segment]], None], segments: list[Segment]
+    ) -> asyncio.Future[None]:
+        """Have it done; the future gets what it raises."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+        def do() -> None:
+            error: BaseException | None = None
+            try:
+                work(segments)
+            except BaseException as raised:
+                error = raised
+            try:
+                loop.call_soon_threadsafe(_settle, future, error)
+            except RuntimeError:
+                pass  # the loop is closed, and nobody waits any more
+
+        self._work.put(do)
+        return future
+
+    async def stop(self) -> None:
+        """End it, after what it was given."""
+        if self._thread is not None:
+            self._work.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+
+def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
 
 
 def _sync_all(segments: list[Segment]) -> None:

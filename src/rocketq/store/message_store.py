@@ -331,7 +331,7 @@ class MessageStore:
         self._dispatcher.listener = listener
 
     def _record_waits(self) -> None:
-        """A record was written and not dispatched."""
+        """A record was written and not dispatched, the first after all were."""
         if self.config.is_sync_flush:
             self._flush.request()
         else:
@@ -339,6 +339,7 @@ class MessageStore:
 
     def _catch_up(self) -> None:
         """Dispatch what lies between the dispatcher and what may be read."""
+        self._appender.has_waiting = False
         end = self.confirm_offset
         if self._dispatcher.position >= end:
             return
