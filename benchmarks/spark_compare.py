@@ -194,8 +194,8 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=1, help="rounds that are not counted")
     # Enough for seconds of work: a query costs about one second before its first row, most of it
     # Spark's own import of its Python packages from a zip file.
-    parser.add_argument("--rows-128", type=int, default=4_000_000)
-    parser.add_argument("--rows-1024", type=int, default=1_500_000)
+    parser.add_argument("--rows-128", type=int, default=3_000_000)
+    parser.add_argument("--rows-1024", type=int, default=1_000_000)
     parser.add_argument("--quick", action="store_true", help="few rows, to try the harness")
     parser.add_argument("--without-kafka", action="store_true", help="rocketq alone, own pyspark")
     parser.add_argument("--no-page", action="store_true", help="print, leave docs alone")
