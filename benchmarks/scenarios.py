@@ -30,7 +30,7 @@ LONG_LOG = "produce --mode batch --threads 4 --batch 32 --size 4096 --warmup 0 -
 
 
 def timed(quick: bool) -> str:
-    return "--warmup 3 --seconds 4" if quick else "--warmup 7 --seconds 8"
+    return "--warmup 3 --seconds 4" if quick else "--warmup 5 --seconds 6"
 
 
 def scenarios(quick: bool) -> list[Scenario]:
@@ -79,8 +79,14 @@ def scenarios(quick: bool) -> list[Scenario]:
         Scenario(
             "paced-2000",
             "paced 2,000 msgs/s",
-            f"latency --rate 2000 --e2e {for_a_while}",
+            f"latency --rate 2000 {for_a_while}",
             Goal(cpu=1 / 7, p50=0.6, p99=1 / 5),
+        ),
+        Scenario(
+            "paced-consumed",
+            "paced 2,000 msgs/s, with a consumer",
+            f"latency --rate 2000 --e2e {for_a_while}",
+            Goal(),
         ),
         Scenario(
             "async-1k",

@@ -828,7 +828,7 @@ def _crc32(
             crc = _CRC_TABLES[(crc ^ p[0]) & 0xFF] ^ (crc >> 8)
             p += 1
             size -= 1
-        return (crc ^ 0xFFFFFFFF) & 0x7FFFFFFF
+        return ~crc & 0x7FFFFFFF
     else:
         return zlib.crc32(memoryview(data)[at : at + size]) & 0x7FFFFFFF
 

@@ -108,7 +108,7 @@ class SendReplies:
         at = put(out, 0, b'{"msgId":"')
         at = put_hex(out, at, address_of(store_host), len(store_host))
         put_word(out, 8000, physical_offset >> 32)
-        put_word(out, 8004, physical_offset & 0xFFFFFFFF)
+        put_word(out, 8004, cython.cast("unsigned int", physical_offset))
         at = put_hex(out, at, out + 8000, 8)
         at = put(out, at, b'","queueId":"')
         at = put_number(out, at, queue_id)
@@ -132,7 +132,7 @@ def message_ids(store_host, physical_offsets):
         for offset in physical_offsets:
             at = put_hex(out, at, address_of(store_host), len(store_host))
             put_word(position, 0, offset >> 32)
-            put_word(position, 4, offset & 0xFFFFFFFF)
+            put_word(position, 4, cython.cast("unsigned int", offset))
             at = put_hex(out, at, position, 8)
             out[at] = 0x2C
             at += 1
