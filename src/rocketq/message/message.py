@@ -445,9 +445,6 @@ def _int32(record: bytes, at: int) -> int:
 
 
 def _int64(record: bytes, at: int) -> int:
-    if cython.compiled:
-        # Without a number that C knows only as an object.
-        return _int32(record, at) << 32 | cython.cast("unsigned int", _int32(record, at + 4))
     return _int32(record, at) << 32 | _int32(record, at + 4) & 0xFFFFFFFF
 
 
