@@ -11,6 +11,7 @@ ITEM_FIXED_SIZE: Final = 22
 class InvalidBatch(RocketqError): ...
 
 def encode_batch(messages: Iterable[Message]) -> bytes: ...
+
 class BatchItem:
     flag: int
     body_at: int
