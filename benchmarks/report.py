@@ -73,8 +73,8 @@ def page(lines: Sequence[Line], wanted: Sequence[Scenario], rounds: int, charts_
         f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
         f"- Python {platform.python_version()}, {java_version()}",
         f"- {time.strftime('%Y-%m-%d')}, {rounds} rounds (uncompiled, restart, two brokers: one)",
-        "- again: `make bench`; how cost grows: [benchmarks-growth.md](benchmarks-growth.md);",
-        "  Spark beside Kafka's connector: [benchmarks-spark.md](benchmarks-spark.md)",
+        "- again: `make bench`",
+        *beside(charts_in.parent),
         "",
     ]
     if "java" in names:
@@ -88,6 +88,17 @@ def page(lines: Sequence[Line], wanted: Sequence[Scenario], rounds: int, charts_
     for title, file in draw(table, wanted, names, charts_in):
         out += [f"![{title}](charts/{file})", ""]
     return "\n".join(out).rstrip() + "\n"
+
+
+def beside(folder: Path) -> list[str]:
+    """The pages of the other measurements, where they have been made."""
+    pages = {
+        "benchmarks-growth.md": "how cost grows",
+        "benchmarks-spark.md": "Spark beside Kafka's connector",
+    }
+    return [
+        f"- {title}: [{name}]({name})" for name, title in pages.items() if (folder / name).exists()
+    ]
 
 
 def loads(table: Table, wanted: Sequence[Scenario], names: Sequence[str]) -> list[str]:

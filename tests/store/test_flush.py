@@ -56,6 +56,25 @@ async def test_a_few_bytes_wait_for_the_thorough_flush(tmp_path: Path) -> None:
         await until(lambda: store.flushed_position == store.max_physical_offset)
 
 
+async def test_what_comes_during_a_flush_waits_for_the_next_interval(tmp_path: Path) -> None:
+    """Under load something always comes: flushing on and on would keep the disk busy for ever."""
+    disk = SlowDisk()
+    config = small_config(
+        tmp_path, flush_interval_commit_log=60_000, flush_consume_queue_thorough_interval=60_000
+    )
+    async with MessageStore(config, disk=disk) as store:
+        first = store.append(message())
+        disk.gate.clear()
+        flushing = asyncio.ensure_future(store._flush.flush())  # the log alone
+        await until(disk.is_waiting.is_set)
+        store.append(message())
+        disk.gate.set()
+        await flushing
+        await asyncio.sleep(0)
+        assert store.flushed_position == first.end
+        assert len([path for path in disk.syncs if "commitlog" in path]) == 1
+
+
 async def test_closing_makes_everything_durable(tmp_path: Path) -> None:
     store = MessageStore(small_config(tmp_path))
     await store.open()
