@@ -13,9 +13,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketq import Message, MessageExt, Producer, PushConsumer
 from rocketq.spark.environment import session, what_is_missing
@@ -31,9 +31,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rocketq-demo-") as folder, ExitStack() as running:
         with step("start NameServer and broker"):
             namesrv = running.enter_context(rocketq_up(folder))
-        sent = send_orders(namesrv)
-        consume_orders(namesrv, sent)
-        aggregate_on_spark(namesrv, sent)
+        orders = make_orders()
+        send_and_consume(namesrv, orders)
+        aggregate_on_spark(namesrv, sums_by_city(orders))
     print("done: nothing is left behind")
 
 
@@ -54,57 +54,100 @@ def rocketq_up(folder: str) -> Iterator[str]:
             process.terminate()
 
 
-def send_orders(namesrv: str) -> Counter[str]:
-    """Send the orders, and say what each city's sum must be."""
+class Order(NamedTuple):
+    """What somebody in a city has paid."""
+
+    number: int
+    city: str
+    cents: int
+
+    def message(self) -> Message:
+        body = json.dumps(self._asdict()).encode()
+        return Message(TOPIC, body, tags="paid", keys=[f"order-{self.number}"])
+
+
+def make_orders() -> list[Order]:
     chance = random.Random(7)
+    return [
+        Order(number, chance.choice(CITIES), chance.randrange(100, 10_000))
+        for number in range(ORDERS)
+    ]
+
+
+def sums_by_city(orders: Iterable[Order]) -> dict[str, int]:
     sums: Counter[str] = Counter()
-    # The machine may be busy: time enough for the last of them, too.
-    shop = Producer("shop", namesrv=namesrv, send_timeout_s=_WAIT_S)
-    with step(f"send {ORDERS:,} orders"), shop as producer:
-        pending = []
-        for number in range(ORDERS):
-            city, cents = chance.choice(CITIES), chance.randrange(100, 10_000)
-            sums[city] += cents
-            body = json.dumps({"order": number, "city": city, "cents": cents}).encode()
-            message = Message(TOPIC, body, tags="paid", keys=[f"order-{number}"])
-            if number == 0:
-                producer.send(message)  # makes the topic, so that the others know their way
-            else:
-                pending.append(producer.send_soon(message))
-        last = [future.result() for future in pending][-1]
-    print(f"  last one: {last.status.name} {last.queue} offset {last.queue_offset}")
-    return sums
+    for order in orders:
+        sums[order.city] += order.cents
+    return dict(sums)
 
 
-def consume_orders(namesrv: str, expected: Counter[str]) -> None:
-    """Two members of one group share the queues; together they get every order."""
-    seen: dict[int, tuple[str, int]] = {}
-    by_member: Counter[str] = Counter()
-    complete = threading.Event()
+class Billing:
+    """A consumer group of two members that share the queues; together they get every order."""
 
-    def member(name: str) -> PushConsumer:
+    def __init__(self, namesrv: str) -> None:
+        self.seen: dict[int, Order] = {}
+        self.by_member: Counter[str] = Counter()
+        self.is_complete = threading.Event()
+        self._namesrv = namesrv
+        self.members = {name: self._member(name) for name in ("first", "second")}
+
+    def _member(self, name: str) -> PushConsumer:
         def bill(message: MessageExt) -> None:
-            order = json.loads(message.body)
-            seen[order["order"]] = (order["city"], order["cents"])
-            by_member[name] += 1
-            if len(seen) == ORDERS:
-                complete.set()
+            order = Order(**json.loads(message.body))
+            self.seen[order.number] = order
+            self.by_member[name] += 1
+            if len(self.seen) == ORDERS:
+                self.is_complete.set()
 
         return PushConsumer(
-            "billing", namesrv=namesrv, topics={TOPIC: "paid"}, listener=bill, consume_from="first"
+            "billing",
+            namesrv=self._namesrv,
+            topics={TOPIC: "paid"},
+            listener=bill,
+            consume_from="first",
         )
 
-    with step("consume them as a group of two"), member("first"), member("second"):
-        if not complete.wait(_WAIT_S):
-            sys.exit(f"only {len(seen):,} of {ORDERS:,} orders arrived within {_WAIT_S:g} s")
-    sums: Counter[str] = Counter()
-    for city, cents in seen.values():
-        sums[city] += cents
-    assert sums == expected, "what was consumed is not what was sent"
-    print(f"  {len(seen):,} orders, by member: {dict(by_member)}")
+    def wait_for_shares(self) -> None:
+        """Until both have their part of the queues; a member that joins takes over some."""
+        deadline = time.monotonic() + _WAIT_S
+        while not self._is_shared():
+            if time.monotonic() > deadline:
+                sys.exit(f"the group did not share its queues within {_WAIT_S:g} s")
+            time.sleep(0.01)
+
+    def _is_shared(self) -> bool:
+        first, second = (
+            {queue for queue in member.assignment if queue.topic == TOPIC}
+            for member in self.members.values()
+        )
+        return bool(first and second) and first.isdisjoint(second)
 
 
-def aggregate_on_spark(namesrv: str, expected: Counter[str]) -> None:
+def send_and_consume(namesrv: str, orders: list[Order]) -> None:
+    """A shop sends the orders, the billing group takes them."""
+    # The machine may be busy: time enough for the last of them, too.
+    shop = Producer("shop", namesrv=namesrv, send_timeout_s=_WAIT_S)
+    billing = Billing(namesrv)
+    first, second = billing.members.values()
+    with shop as producer:
+        producer.send(orders[0].message())  # makes the topic, so that the others know their way
+        with ExitStack() as group:
+            with step("two consumers join a group"):
+                group.enter_context(first)
+                group.enter_context(second)
+                billing.wait_for_shares()
+            with step(f"send {ORDERS:,} orders"):
+                pending = [producer.send_soon(order.message()) for order in orders[1:]]
+                last = [future.result() for future in pending][-1]
+            print(f"  last one: {last.status.name} {last.queue} offset {last.queue_offset}")
+            with step("wait until the group has consumed them all"):
+                if not billing.is_complete.wait(_WAIT_S):
+                    sys.exit(f"only {len(billing.seen):,} of {ORDERS:,} orders arrived")
+    assert list(map(billing.seen.get, range(ORDERS))) == orders, "what was sent was not consumed"
+    print(f"  {len(billing.seen):,} orders, by member: {dict(billing.by_member)}")
+
+
+def aggregate_on_spark(namesrv: str, expected: dict[str, int]) -> None:
     """The same orders as a stream in Spark, summed up into a table."""
     why_not = what_is_missing()
     if why_not:
@@ -140,7 +183,7 @@ def aggregate_on_spark(namesrv: str, expected: Counter[str]) -> None:
         table = spark.sql("select * from totals order by city")
         table.show()
         rows = {row["city"]: row["cents"] for row in table.collect()}
-        assert rows == dict(expected), "Spark's sums are not what was sent"
+        assert rows == expected, "Spark's sums are not what was sent"
     finally:
         spark.stop()
 
