@@ -89,6 +89,18 @@ def test_java_home_is_set_and_workers_run_this_python(
         monkeypatch.delenv(name)
 
 
+def test_a_java_home_without_java_is_set_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java_that_says(tmp_path, 'openjdk version "17"')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    environment.prepare()
+    assert os.environ["JAVA_HOME"] == str(tmp_path)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name)
+
+
 def test_spark_finds_the_format_by_itself() -> None:
     """Looking for formats must not drag in the client: every Spark session does it."""
     program = (

@@ -51,7 +51,9 @@ def prepare() -> None:
         raise SparkUnavailable(missing)
     java = find_java()
     assert java is not None
-    if not os.environ.get("JAVA_HOME"):
+    home = os.environ.get("JAVA_HOME")
+    if not home or not (Path(home) / "bin" / "java").is_file():
+        # Spark would look nowhere else, also where JAVA_HOME is a leftover of another Java.
         os.environ["JAVA_HOME"] = str(java.resolve().parent.parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
