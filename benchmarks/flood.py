@@ -15,12 +15,7 @@ import time
 
 from peers.rocketmq import probe
 
-from benchmarks.frames import frame
-from rocketq.message.ids import UniqueIds
-from rocketq.message.properties import encode_properties
-from rocketq.remoting import Command
-from rocketq.remoting.command import ONEWAY_FLAG
-from rocketq.remoting.headers import SendMessageV2
+from benchmarks.frames import send_frame
 
 _GET_MAX_OFFSET = 30
 _PIECE = 500  # messages in one write
@@ -68,27 +63,8 @@ def stored(broker: str, topic: str) -> int:
 
 
 def _piece(topic: str, size: int) -> bytes:
-    ids = UniqueIds()
-    frames = []
-    for number in range(_PIECE):
-        properties = encode_properties({"UNIQ_KEY": ids.next(), "WAIT": "true"})
-        header = SendMessageV2(
-            producer_group="flood",
-            topic=topic,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=number % 4,
-            sys_flag=0,
-            born_timestamp=1_700_000_000_000,
-            flag=0,
-            properties=properties.decode(),
-            reconsume_times=0,
-            unit_mode=False,
-        )
-        command = Command.request(header, bytes(size))
-        command.flag |= ONEWAY_FLAG
-        frames.append(frame(command))
-    return b"".join(frames)
+    body = bytes(size)
+    return b"".join(send_frame(topic, number % 4, body, is_oneway=True) for number in range(_PIECE))
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from rocketq.message.message import Message
 from rocketq.message.properties import encode_properties
 from rocketq.remoting import Command
 from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from rocketq.remoting.command import ONEWAY_FLAG
 from rocketq.remoting.frame import FrameSplitter
 from rocketq.remoting.headers import HeartBeat, PullMessage, SendMessageV2
 
@@ -27,11 +28,19 @@ def frame(command: Command) -> bytes:
 
 
 def send_frame(
-    topic: str, queue_id: int, body: bytes, properties: Mapping[str, str] | None = None
+    topic: str,
+    queue_id: int,
+    body: bytes,
+    properties: Mapping[str, str] | None = None,
+    *,
+    is_oneway: bool = False,
 ) -> bytes:
     """A message as the official Java client sends it."""
     named = {"UNIQ_KEY": _IDS.next(), "WAIT": "true", **(properties or {})}
-    return frame(Command.request(_send_header(topic, queue_id, named), body))
+    command = Command.request(_send_header(topic, queue_id, named), body)
+    if is_oneway:
+        command.flag |= ONEWAY_FLAG
+    return frame(command)
 
 
 def batch_frame(topic: str, queue_id: int, bodies: Iterable[bytes]) -> bytes:
