@@ -1,5 +1,6 @@
 cimport cython
 
+from rocketq.store.append cimport LogTail
 from rocketq.store.results cimport GetResult
 
 
@@ -10,6 +11,7 @@ cdef class QueueReader:
     cdef readonly long long missed_count
     cdef object _queues
     cdef object _log
+    cdef LogTail _log_tail
     cdef long long _memory_bytes
     cdef long long _segment_start
     cdef long long _segment_end
@@ -23,7 +25,7 @@ cdef class QueueReader:
     cdef bint _collect(
         self,
         GetResult result,
-        entries,
+        const unsigned char[::1] entries,
         long long window_start,
         long long window_end,
         long long offset,

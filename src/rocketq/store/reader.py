@@ -18,9 +18,13 @@ from rocketq.message.properties import decode_properties
 from rocketq.message.record import read_record
 
 if cython.compiled:
+    from cython.cimports.rocketq.store.append import LogTail
     from cython.cimports.rocketq.store.big_endian import get32, get64
+    from cython.cimports.rocketq.store.queue_tail import QueueTail
     from cython.cimports.rocketq.store.results import GetResult
 else:
+    from rocketq.store.append import LogTail
+    from rocketq.store.queue_tail import QueueTail
     from rocketq.store.results import GetResult
 
 _ENTRY = struct.Struct(">qiq")
@@ -53,6 +57,7 @@ class QueueReader:
         self.missed_count = 0
         self._queues = queues
         self._log = log
+        self._log_tail: LogTail = log.tail
         self._memory_bytes = memory_bytes
         self._segment_start = 0
         self._segment_end = 0
@@ -90,8 +95,9 @@ class QueueReader:
         if queue is None:
             self.missed_count += 1
             return GetResult(_NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        tail: QueueTail = queue.tail
         first: cython.longlong = queue.min_offset
-        end: cython.longlong = queue.end_offset
+        end: cython.longlong = tail.end // 20
         status: cython.int = _FOUND
         following: cython.longlong = offset
         if end == 0:
@@ -108,24 +114,31 @@ class QueueReader:
         if status != _FOUND:
             self.missed_count += 1
             return GetResult(status, following, first, end)
-        window = queue.window(offset)
-        if window is None:
-            self.missed_count += 1
-            return GetResult(_OFFSET_FOUND_NULL, queue.next_file_offset(offset), first, end)
+        window_start: cython.longlong
+        window_end: cython.longlong
+        if tail.view is not None and offset * 20 >= tail.view_start:
+            # In the file that is being written, as most of what is read.
+            entries: cython.const[cython.uchar][::1] = tail.view
+            window_start = tail.view_start // 20
+            window_end = end
+        else:
+            window = queue.window(offset)
+            if window is None:
+                self.missed_count += 1
+                return GetResult(_OFFSET_FOUND_NULL, queue.next_file_offset(offset), first, end)
+            entries, window_start, window_end = window
         result: GetResult = GetResult(_NO_MATCHED_MESSAGE, offset, first, end)
-        view, window_start, window_end = window
-        log_end: cython.longlong = self._log.end
-        log_min: cython.longlong = self._log.min_offset
+        log_end: cython.longlong = self._log_tail.end
         self._collect(
             result,
-            view,
+            entries,
             window_start,
             window_end,
             offset,
             max_count,
             max_bytes,
             filter,
-            log_min,
+            self._log.min_offset,
             log_end,
         )
         if result.next_offset == offset:
@@ -146,7 +159,7 @@ class QueueReader:
     def _collect(
         self,
         result: GetResult,
-        entries,
+        entries: cython.const[cython.uchar][::1],
         window_start: cython.longlong,
         window_end: cython.longlong,
         offset: cython.longlong,
@@ -157,7 +170,6 @@ class QueueReader:
         log_end: cython.longlong,
     ) -> cython.bint:
         if cython.compiled:
-            raw: cython.const[cython.uchar][::1] = entries
             p: cython.p_const_uchar
         at: cython.longlong = offset
         stop: cython.longlong = offset + max(self._scan_bytes, 20 * max_count) // 20
@@ -175,7 +187,7 @@ class QueueReader:
         was_removed: cython.bint = False
         while at < stop and count < max_count:
             if cython.compiled:
-                p = cython.address(raw[(at - window_start) * 20])
+                p = cython.address(entries[(at - window_start) * 20])
                 position = get64(p)
                 size = get32(p + 8)
                 code = get64(p + 12)
