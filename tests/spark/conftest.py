@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
-from rocketq import Message, Producer
+from rocketq import Message, Producer, SendResult
 from rocketq.admin.groups import GroupProgress, progress, progress_of, total_behind
 from rocketq.admin.session import connected
 from rocketq.client.config import ClientConfig
@@ -92,12 +92,23 @@ class Cluster:
         ) as producer:
             if queue is None:
                 pending = [producer.send_soon(message) for message in messages]
-                for each in pending:
-                    each.result()
-                return
-            target = MessageQueue(messages[0].topic, self.broker_name(), queue)
-            for message in messages:
-                producer.send(message, queue=target)
+                results = [each.result() for each in pending]
+            else:
+                target = MessageQueue(messages[0].topic, self.broker_name(), queue)
+                results = [producer.send(message, queue=target) for message in messages]
+        self._wait_until_readable(results)
+
+    def _wait_until_readable(self, results: Sequence[SendResult]) -> None:
+        """A Java broker acknowledges a message shortly before it can be read."""
+        ends: dict[MessageQueue, int] = {}
+        for result in results:
+            ends[result.queue] = max(result.queue_offset + 1, ends.get(result.queue, 0))
+
+        async def are_there(client: ClientInstance, address: str) -> bool:
+            offsets = [await client.api.max_offset(address, queue) for queue in ends]
+            return all(map(int.__ge__, offsets, ends.values()))
+
+        wait_until(lambda: self.ask(are_there))
 
     def send_numbers(self, topic: str, numbers: Sequence[int], *, queue: int | None = None) -> None:
         self.send([Message(topic, b"%d" % number) for number in numbers], queue=queue)
