@@ -72,7 +72,7 @@ def page(lines: Sequence[Line], wanted: Sequence[Scenario], rounds: int, charts_
         "",
         f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
         f"- Python {platform.python_version()}, {java_version()}",
-        f"- {time.strftime('%Y-%m-%d')}, {rounds} rounds (uncompiled, restart, two brokers: one)",
+        f"- {time.strftime('%Y-%m-%d')}, rounds: {rounds} (uncompiled, restart and two brokers: 1)",
         "- again: `make bench`",
         *beside(charts_in.parent),
         "",
@@ -105,8 +105,8 @@ def loads(table: Table, wanted: Sequence[Scenario], names: Sequence[str]) -> lis
     out = ["## Loads", ""]
     out += [
         "| load (128 B bodies, ASYNC_FLUSH) | system | msgs/s | broker CPU s per million | p50 ms "
-        "| p99 ms | errors |",
-        "|---|---|---|---|---|---|---|",
+        "| p99 ms | errors | cores others took |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for scenario in wanted:
         for name in names:
@@ -115,7 +115,7 @@ def loads(table: Table, wanted: Sequence[Scenario], names: Sequence[str]) -> lis
                 f"| {scenario.title} | {TITLES[name]} | {spread(figures, 'tps')} "
                 f"| {spread(figures, 'broker_cpu_s_per_million', 1)} "
                 f"| {spread(figures, 'p50_ms', 2)} | {spread(figures, 'p99_ms', 2)} "
-                f"| {spread(figures, 'errors')} |"
+                f"| {spread(figures, 'errors')} | {spread(figures, 'steal_cores', 2)} |"
             )
     return [*out, ""]
 
