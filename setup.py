@@ -18,6 +18,7 @@ HOT_MODULES: list[str] = [
     "rocketq.client.send_result",
     "rocketq.message.batch",
     "rocketq.message.hashing",
+    "rocketq.message.ids",
     "rocketq.message.message",
     "rocketq.message.property_scan",
     "rocketq.message.record",

@@ -76,8 +76,18 @@ def test_a_template_writes_what_the_header_class_writes(
     ]
 
 
-@given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=100), properties)
-def test_a_batch_item_is_read_back(flag: int, body: bytes, properties: dict[str, str]) -> None:
+@given(
+    st.integers(-(2**31), 2**31 - 1),
+    st.binary(max_size=100),
+    properties,
+    st.sampled_from(["", "0A" * 16, "0B" * 28]),
+)
+def test_a_batch_item_is_read_back(
+    flag: int, body: bytes, properties: dict[str, str], new_id: str
+) -> None:
     encoded = encode_properties(properties)
-    ((read_flag, read_body, read_properties),) = split_batch(batch_item(flag, body, encoded))
-    assert (read_flag, bytes(read_body), bytes(read_properties)) == (flag, body, encoded)
+    item = batch_item(flag, body, encoded, new_id)
+    ((read_flag, read_body, read_properties),) = split_batch(item)
+    with_id = {**properties, "UNIQ_KEY": new_id} if new_id else properties
+    assert (read_flag, bytes(read_body)) == (flag, body)
+    assert bytes(read_properties) == encode_properties(with_id)

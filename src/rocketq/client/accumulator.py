@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from rocketq.client.outgoing import Outgoing, Preparation
 from rocketq.client.producer_config import ProducerConfig
-from rocketq.client.send_result import SendResult
+from rocketq.client.send_result import SendResult, split_result
 from rocketq.message.message import Message
-from rocketq.message.queue import MessageQueue
 
 StartSend = Callable[[Outgoing], "asyncio.Future[SendResult]"]
 
@@ -124,24 +123,3 @@ class Accumulator:
         for future in collected.futures:
             if not future.done():
                 future.set_exception(error)
-
-
-def split_result(result: SendResult, msg_ids: list[str]) -> list[SendResult]:
-    """A batch's receipt as one for each message: ids are joined, offsets follow each other."""
-    offset_ids = result.offset_msg_id.split(",")
-    if len(offset_ids) != len(msg_ids):
-        # Kept as one record by the broker (a batch index): all share its id.
-        offset_ids = [offset_ids[0]] * len(msg_ids)
-    queue: MessageQueue = result.queue
-    return [
-        SendResult(
-            result.status,
-            msg_id,
-            offset_id,
-            queue,
-            result.queue_offset + number,
-            region_id=result.region_id,
-            trace_on=result.trace_on,
-        )
-        for number, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True))
-    ]

@@ -14,6 +14,7 @@ from rocketq.client.request_reply import is_reply
 from rocketq.client.send_frames import batch_item
 from rocketq.client.trace_records import DELAY, HALF, NORMAL, ORDER
 from rocketq.common.clock import Clock
+from rocketq.message.batch import ITEM_FIXED_SIZE
 from rocketq.message.compression import compress
 from rocketq.message.flags import SysFlag, with_compression
 from rocketq.message.ids import UniqueIds
@@ -162,9 +163,15 @@ class Preparation:
 
     def batch_entry(self, message: Message) -> tuple[str, bytes]:
         """One message's id and its part of a batch body."""
-        self._check_body(message.body)
-        msg_id, encoded = self._encoded(message.properties)
-        return msg_id, batch_item(message.flag, message.body, encoded)
+        body = message.body
+        self._check_body(body)
+        properties = message.properties
+        own_id = properties.get(PropertyName.UNIQUE_KEY) if properties else None
+        new_id = self.ids.next() if own_id is None else ""
+        encoded = encode_properties(properties) if properties else b""
+        entry = batch_item(message.flag, body, encoded, new_id)
+        self._check_properties(len(entry) - ITEM_FIXED_SIZE - len(body))
+        return own_id or new_id, entry
 
     def batch(self, first: Message, entries: Sequence[bytes], msg_ids: Sequence[str]) -> Outgoing:
         """The request for a batch made of these parts."""
@@ -189,12 +196,15 @@ class Preparation:
             encoded = encode_properties(properties) + b"UNIQ_KEY\x01%b\x02" % msg_id.encode()
         else:
             encoded = encode_properties(properties)
-        if len(encoded) > MAX_SIZE:
+        self._check_properties(len(encoded))
+        return msg_id, encoded
+
+    def _check_properties(self, size: int) -> None:
+        if size > MAX_SIZE:
             raise InvalidMessage(
-                f"the properties take {len(encoded)} bytes, at most {MAX_SIZE} may be: "
+                f"the properties take {size} bytes, at most {MAX_SIZE} may be: "
                 "put large values into the body"
             )
-        return msg_id, encoded
 
     def _check_body(self, body: bytes) -> None:
         if not body:
@@ -206,15 +216,17 @@ class Preparation:
             )
 
     def _check_batch(self, messages: Sequence[Message]) -> None:
-        first = messages[0]
-        if is_retry_topic(first.topic):
+        topic, waits = messages[0].topic, messages[0].wait_store_ok
+        if is_retry_topic(topic):
             raise InvalidMessage("messages of a retry topic cannot be sent as a batch")
         for message in messages:
-            if message.topic != first.topic:
+            if message.topic != topic:
                 raise InvalidMessage(
-                    f"a batch has one topic, this one has {first.topic!r} and {message.topic!r}"
+                    f"a batch has one topic, this one has {topic!r} and {message.topic!r}"
                 )
-            if message.wait_store_ok != first.wait_store_ok:
+            if waits and not message.properties:
+                continue  # there is nothing else to forbid it
+            if message.wait_store_ok != waits:
                 raise InvalidMessage("all messages of a batch need the same wait_store_ok")
             if not can_batch(message):
                 raise InvalidMessage("delayed and transaction messages cannot go in a batch")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from rocketq.client.accumulator import Accumulator, split_result
+from rocketq.client.accumulator import Accumulator
 from rocketq.client.delivery import Delivery, QueueChoice
 from rocketq.client.errors import (
     ClientClosed,
@@ -33,7 +33,7 @@ from rocketq.client.outgoing import Outgoing, Preparation, can_batch
 from rocketq.client.producer_config import ProducerConfig, ProducerOptions
 from rocketq.client.routes import PublishInfo
 from rocketq.client.selectors import QueueSelector, by_hash
-from rocketq.client.send_result import SendResult
+from rocketq.client.send_result import SendResult, split_result
 from rocketq.client.trace import Trace
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import (
@@ -255,7 +255,7 @@ class Producer:
             await asyncio.wait(sends)
         results: list[SendResult] = []
         for part, sent in zip(parts, sends, strict=True):
-            results += split_result(sent.result(), list(part.msg_ids))
+            results += split_result(sent.result(), part.msg_ids)
         return results
 
     async def request(

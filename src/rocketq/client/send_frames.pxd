@@ -19,3 +19,14 @@ cdef class SendTemplate:
     i="Py_ssize_t", size="Py_ssize_t", text="const unsigned char*", char="unsigned char"
 )
 cdef Py_ssize_t put_escaped(unsigned char* out, Py_ssize_t at, bytes properties) noexcept
+
+
+cdef bytes _ID_NAME
+cdef Py_ssize_t _ITEM_FIXED_SIZE
+
+
+@cython.locals(
+    id_size="Py_ssize_t", extra="Py_ssize_t", body_size="Py_ssize_t", properties_size="Py_ssize_t",
+    size="Py_ssize_t", at="Py_ssize_t", out="unsigned char*", item=bytes
+)
+cpdef bytes batch_item(int flag, bytes body, bytes properties, str new_id)

@@ -20,6 +20,7 @@ from rocketq.remoting.codes import RequestCode, Version
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.unicode import PyUnicode_AsASCIIString
     from cython.cimports.rocketq.remoting.json_head import (
         SCRATCH_SIZE,
         put,
@@ -33,6 +34,7 @@ if cython.compiled:
 _WORDS = struct.Struct(">II")
 _ITEM_HEAD = struct.Struct(">iiiii")
 _ITEM_FIXED_SIZE = 22
+_ID_NAME = b"UNIQ_KEY\x01"
 
 
 class SendTemplate:
@@ -120,12 +122,39 @@ def put_escaped(out, at, properties):
     return at
 
 
-def batch_item(flag, body, properties):
-    """One message of a batch body: size, magic 0, CRC 0, flag, body, properties."""
+def batch_item(flag, body, properties, new_id):
+    """One message of a batch body: size, magic 0, CRC 0, flag, body, properties.
+
+    `new_id` is added to the properties as their unique key, unless it is empty.
+    """
+    if cython.compiled:
+        id_size = len(new_id)
+        extra = len(_ID_NAME) + id_size + 1 if id_size else 0
+        body_size = len(body)
+        properties_size = len(properties) + extra
+        size = _ITEM_FIXED_SIZE + body_size + properties_size
+        item = PyBytes_FromStringAndSize(cython.NULL, size)
+        out = cython.cast("unsigned char *", PyBytes_AS_STRING(item))
+        put_word(out, 0, size)
+        put_word(out, 4, 0)
+        put_word(out, 8, 0)
+        put_word(out, 12, flag)
+        put_word(out, 16, body_size)
+        at = put(out, 20, body)
+        out[at] = (properties_size >> 8) & 255
+        out[at + 1] = properties_size & 255
+        at = put(out, at + 2, properties)
+        if id_size:
+            at = put(out, at, _ID_NAME)
+            at = put(out, at, PyUnicode_AsASCIIString(new_id))
+            out[at] = 2
+        return item
+    if new_id:
+        properties = b"%b%b%b\x02" % (properties, _ID_NAME, new_id.encode())
     size = _ITEM_FIXED_SIZE + len(body) + len(properties)
     return b"%b%b%b%b" % (
         _ITEM_HEAD.pack(size, 0, 0, flag, len(body)),
         body,
-        len(properties).to_bytes(2, "big"),
+        (len(properties) & 0xFFFF).to_bytes(2, "big"),  # too long is the caller's to refuse
         properties,
     )

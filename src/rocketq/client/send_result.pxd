@@ -1,5 +1,8 @@
 # How a result lies in memory when compiled; the code is in send_result.py.
 
+cimport cython
+
+
 cdef class SendResult:
     cdef public object status
     cdef public str msg_id
@@ -10,3 +13,7 @@ cdef class SendResult:
     cdef public str region_id
     cdef public bint trace_on
     cdef public str recall_handle
+
+
+@cython.locals(offset_ids=list, parts=list, part=SendResult, queue_offset="long long")
+cpdef list split_result(SendResult result, object msg_ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from rocketq.message.queue import MessageQueue
@@ -69,3 +70,26 @@ class SendResult:
             f"SendResult({self.status.name}, msg_id={self.msg_id!r}, queue={self.queue}, "
             f"queue_offset={self.queue_offset})"
         )
+
+
+def split_result(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:
+    """A batch's receipt as one for each message: ids are joined, offsets follow each other."""
+    offset_ids = result.offset_msg_id.split(",")
+    if len(offset_ids) != len(msg_ids):
+        # Kept as one record by the broker (a batch index): all share its id.
+        offset_ids = [offset_ids[0]] * len(msg_ids)
+    parts = []
+    queue_offset = result.queue_offset
+    for msg_id, offset_id in zip(msg_ids, offset_ids, strict=True):
+        part = SendResult.__new__(SendResult)
+        part.status = result.status
+        part.msg_id = msg_id
+        part.offset_msg_id = offset_id
+        part.queue = result.queue
+        part.queue_offset = queue_offset
+        part.transaction_id = part.recall_handle = ""
+        part.region_id = result.region_id
+        part.trace_on = result.trace_on
+        parts.append(part)
+        queue_offset += 1
+    return parts

@@ -1,3 +1,5 @@
+# cython: annotation_typing=False
+# (compiled as it stands, with the types in ids.pxd)
 """The two ids of a message.
 
 The *offset id* says where a broker stored the message. It is the hexadecimal form of
@@ -31,6 +33,9 @@ from rocketq.message import hosts
 
 _V4_DIGITS: Final = 32
 _V6_DIGITS: Final = 56
+
+# Formatting a number takes half of the time an id takes.
+_BYTES: Final = [f"{byte:02X}" for byte in range(256)]
 
 
 class InvalidMessageId(RocketqError):
@@ -76,7 +81,8 @@ class UniqueIds:
         generation, made_ms, stem = self._stem
         if made_ms != now_ms or generation != _generation:
             stem = self._stem_at(now_ms)
-        return f"{stem}{next(self._counter) & 0xFFFF:04X}"
+        number = next(self._counter) & 0xFFFF
+        return f"{stem}{_BYTES[number >> 8]}{_BYTES[number & 0xFF]}"
 
     def _stem_at(self, now_ms: int) -> str:
         """All but the counter: the same for every id of one millisecond."""

@@ -80,7 +80,10 @@ class Message:
         self._topic = topic
         self._flag = flag
         self._properties = {}
-        self.body = body
+        if type(body) is bytes:
+            self._body = body
+        else:
+            self.body = body
         if properties:
             for name, value in properties.items():
                 check_user_property(name, value)
