@@ -253,7 +253,7 @@ async def _servers(
 async def _stored(client: ClientInstance, topic: str) -> list[MessageExt]:
     from rocketq.client.errors import NoRoute
     from rocketq.message.names import TOOLS_CONSUMER_GROUP
-    from rocketq.message.record import decode_records
+    from rocketq.message.record_reader import decode_records
 
     found: list[MessageExt] = []
     try:

@@ -11,7 +11,7 @@ from rocketq.broker import Broker, BrokerConfig
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.message import MessageExt
 from rocketq.message.properties import encode_properties
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.remoting import Command, RemotingClient, Routes
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,

@@ -11,7 +11,7 @@ import pytest
 
 from rocketq.message import MessageExt
 from rocketq.message.flags import PullFlag
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.remoting import (
     Command,
     ConnectionLost,

@@ -20,7 +20,7 @@ from rocketq.client.instance import ClientInstance
 from rocketq.client.producer import Producer
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.testing import LocalBroker
 

@@ -8,7 +8,7 @@ from rocketq.client.producer import Producer
 from rocketq.message.flags import PullFlag
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,

@@ -14,7 +14,8 @@ from rocketq.message.batch import (
 )
 from rocketq.message.flags import SysFlag
 from rocketq.message.properties import decode_properties, encode_properties
-from rocketq.message.record import decode_record, new_record
+from rocketq.message.record import new_record
+from rocketq.message.record_reader import decode_record
 
 texts = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
 messages = st.builds(

@@ -8,7 +8,8 @@ import pytest
 
 from rocketq.message import InvalidProperty, Message, MessageExt, MessageQueue
 from rocketq.message.properties import encode_properties
-from rocketq.message.record import decode_record, new_record
+from rocketq.message.record import new_record
+from rocketq.message.record_reader import decode_record
 
 
 def stored(properties: dict[str, str], body: bytes = b"body") -> MessageExt:

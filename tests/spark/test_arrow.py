@@ -16,7 +16,8 @@ from rocketq.message.hosts import encode_host
 from rocketq.message.message import Message
 from rocketq.message.properties import decode_properties, encode_properties
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records, new_record
+from rocketq.message.record import new_record
+from rocketq.message.record_reader import decode_records
 from rocketq.spark.arrow_batches import ArrowBatches
 from rocketq.spark.batch_rows import BatchRows, Numbers, UnfitRow
 from rocketq.spark.record_columns import BrokenRecords, RecordTable

@@ -9,7 +9,8 @@ from rocketq.common.clock import ManualClock
 from rocketq.message.batch import encode_batch
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import Message
-from rocketq.message.record import check_record, decode_record, new_record
+from rocketq.message.record import new_record
+from rocketq.message.record_reader import check_record, decode_record
 from rocketq.store import BrokerRole, MessageStore, PutStatus
 from rocketq.store.running_flags import Flag
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.store import MessageStore, StoreConfig
 from rocketq.store.check import Severity, check_store
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketq.message.record import check_record, decode_records
+from rocketq.message.record_reader import check_record, decode_records
 from rocketq.store import MessageStore, StoreConfig, checkpoint
 from rocketq.store.check import Severity, check_store
 

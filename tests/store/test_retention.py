@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.store import GetStatus, MessageStore, StoreConfig
 from rocketq.store.running_flags import Flag
 

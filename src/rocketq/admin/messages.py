@@ -19,7 +19,7 @@ from rocketq.message.ids import is_offset_message_id, parse_offset_message_id
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.remoting.bodies.connections import ConsumerConnection
 from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult
 from rocketq.remoting.bodies.stats import ConsumeQueueView

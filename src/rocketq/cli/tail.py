@@ -30,7 +30,7 @@ from rocketq.common.errors import RocketqError
 from rocketq.message.flags import PullFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 
 _HOLD_MS: Final = 15_000
 _PULL_TIMEOUT_S: Final = 30.0

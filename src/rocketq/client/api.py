@@ -19,7 +19,7 @@ from rocketq.message.flags import PullFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import AUTO_CREATE_TOPIC
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_record, decode_records
+from rocketq.message.record_reader import decode_record, decode_records
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import (
     CheckClientRequest,

@@ -33,7 +33,8 @@ from rocketq.message.flags import SysFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.properties import PropertyName, set_property
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_record, new_record
+from rocketq.message.record import new_record
+from rocketq.message.record_reader import decode_record
 from rocketq.remoting import ClientConfig as RemotingClientConfig
 from rocketq.remoting import Command, Connection, RemotingClient, RequestRejected, Routes
 from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData

@@ -12,7 +12,7 @@ from rocketq.message.message import MessageExt
 from rocketq.message.names import is_retry_topic, unwrap_namespace
 from rocketq.message.properties import PropertyName
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.remoting.codes import ResponseCode
 
 # The lowest byte of a record's sysFlag: looked at in every message, so without decoding it.

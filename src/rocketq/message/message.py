@@ -262,9 +262,9 @@ class Message:
 class MessageExt(Message):
     """A message as a broker stored it, as consumers get it.
 
-    Made by `rocketq.message.record.decode_records` and its kin, which check the record first.
-    Topic, properties, body and `reconsume_times` may be changed by the client in memory; the
-    rest is what the record says.
+    Made by `rocketq.message.record_reader.decode_records` and its kin, which check the record
+    first. Topic, properties, body and `reconsume_times` may be changed by the client in memory;
+    the rest is what the record says.
     """
 
     __slots__ = ("_added", "_reconsume_times", "broker_name", "record")

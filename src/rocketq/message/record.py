@@ -31,32 +31,30 @@ On request the properties end with a checksum of the whole record before it, an 
 
     `__CRC32#` 0x01 digits 0x02
 
-This module is compiled where that is possible and runs unchanged where it is not. The
-functions at its end, which get and put single fields, take a pointer when compiled and a
-buffer when not; everything above them is the same both ways.
+Records are made here; `rocketq.message.record_reader` checks and reads them. This module is
+compiled where that is possible and runs unchanged where it is not: compiled it puts fields
+straight into memory, uncompiled it joins them.
 """
 
 import struct
-import zlib
-from enum import IntEnum
 
 import cython
 
 from rocketq.common.errors import RocketqError
-from rocketq.message.message import MessageExt
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (
         Py_buffer,
-        PyBUF_READ,
         PyBUF_SIMPLE,
         PyBUF_WRITABLE,
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
-    from cython.cimports.libc.string import memcmp, memcpy, memset
+    from cython.cimports.libc.string import memcpy, memset
+    from cython.cimports.rocketq.common.big_endian import put32, put64
+    from cython.cimports.rocketq.message.checksum import crc32
+else:
+    from rocketq.message.checksum import crc32
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
@@ -69,82 +67,21 @@ BLANK_SIZE = 8
 MAX_PROPERTIES_SIZE = 32_767
 MAX_TOPIC_SIZE_V1 = 127
 CRC_TAIL_SIZE = 20
+CRC_TAIL_NAME = b"__CRC32#\x01"
+"""How the checksum in the properties begins."""
 
-_CRC_NAME = b"__CRC32#\x01"
 _HEAD = struct.Struct(">iIIiiqqiq")  # up to the born host
 _AFTER_HOSTS = struct.Struct(">iqi")  # reconsume times, transaction offset, body size
 _SIZE_AND_MAGIC = struct.Struct(">iI")
 _INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 
 _V1 = cython.declare(cython.uint, 0xDAA320A7)
 _V2 = cython.declare(cython.uint, 0xDAA320AB)
-_BLANK = cython.declare(cython.uint, 0xCBD43194)
 
 
 class InvalidRecord(RocketqError):
     """Bytes that are not a stored record, or fields that do not make one."""
-
-
-class RecordStatus(IntEnum):
-    """What a check found."""
-
-    VALID = 0
-    BLANK = 1
-    """The end of a commit log file."""
-    TORN = 2
-    """Fewer bytes than the record says it has."""
-    BAD_MAGIC = 3
-    """No record at all; zeros end up here."""
-    BAD_BODY_CRC = 4
-    BAD_PROPERTY_CRC = 5
-    """The checksum in the properties differs, or is missing though required."""
-    BAD_SIZE = 6
-    """The sizes of the parts do not add up to the total."""
-
-
-_VALID = cython.declare(cython.int, 0)
-_IS_BLANK = cython.declare(cython.int, 1)
-_TORN = cython.declare(cython.int, 2)
-_BAD_MAGIC = cython.declare(cython.int, 3)
-_BAD_BODY_CRC = cython.declare(cython.int, 4)
-_BAD_PROPERTY_CRC = cython.declare(cython.int, 5)
-_BAD_SIZE = cython.declare(cython.int, 6)
-
-
-@cython.final
-@cython.freelist(16)
-@cython.cclass
-class RecordCheck:
-    """The outcome of `check_record`: a `RecordStatus`, and the size the record claims."""
-
-    def __init__(self, status: cython.int, size: cython.int) -> None:
-        self.status = status
-        self.size = size
-
-    @property
-    def is_valid(self):
-        return self.status == 0
-
-    @property
-    def is_blank(self):
-        return self.status == 1
-
-    def __repr__(self):
-        return f"RecordCheck({RecordStatus(self.status).name}, size={self.size})"
-
-
-@cython.final
-@cython.freelist(16)
-@cython.cclass
-class RecordFields:
-    """What the store wants to know of a record to index it; read at once, copied out.
-
-    Attributes are declared in record.pxd: size, queue_id, flag, queue_offset, physical_offset,
-    sys_flag, born_timestamp, store_timestamp, reconsume_times, prepared_transaction_offset,
-    body_at, body_size, topic and properties.
-    """
 
 
 # --- Sizes
@@ -278,7 +215,7 @@ def encode_record(
             _HEAD.pack(
                 size,
                 MAGIC_V2 if topic_size > 127 else MAGIC_V1,
-                zlib.crc32(body) & 0x7FFFFFFF,
+                crc32(body, 0, body_size),
                 queue_id,
                 flag,
                 queue_offset,
@@ -298,8 +235,8 @@ def encode_record(
         ]
         if tail_size:
             parts.append(b"" if tail_size == 20 else b"\x02")
-            crc = zlib.crc32(b"".join(parts)) & 0x7FFFFFFF
-            parts.append(_CRC_NAME + (b"%010d" % crc)[::-1] + b"\x02")
+            crc = crc32(b"".join(parts), 0, size - 20)
+            parts.append(CRC_TAIL_NAME + (b"%010d" % crc)[::-1] + b"\x02")
         out[at : at + size] = b"".join(parts)
     return size
 
@@ -338,7 +275,7 @@ if cython.compiled:
             data,
             size,
             _V2 if topic_size > 127 else _V1,
-            _crc32(body, 0, body_size),
+            crc32(body, 0, body_size),
             queue_id,
             flag,
             queue_offset,
@@ -349,13 +286,13 @@ if cython.compiled:
         data += 48
         memcpy(data, cython.cast(cython.p_const_uchar, born_host), born_size)
         data += born_size
-        _put64(data, store_timestamp)
+        put64(data, store_timestamp)
         data += 8
         memcpy(data, cython.cast(cython.p_const_uchar, store_host), store_size)
         data += store_size
-        _put32(data, reconsume_times)
-        _put64(data + 4, prepared_transaction_offset)
-        _put32(data + 12, cython.cast(cython.uint, body_size))
+        put32(data, reconsume_times)
+        put64(data + 4, prepared_transaction_offset)
+        put32(data + 12, cython.cast(cython.int, body_size))
         data += 16
         memcpy(data, body, body_size)
         data += body_size
@@ -375,8 +312,43 @@ if cython.compiled:
             if tail_size == 21:
                 data[0] = 2
                 data += 1
-            _put_crc_tail(data, _crc32(start, 0, size - 20))
+            _put_crc_tail(data, crc32(start, 0, size - 20))
         return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _put_head(
+        data: cython.p_uchar,
+        size: cython.Py_ssize_t,
+        magic: cython.uint,
+        crc: cython.uint,
+        queue_id: cython.int,
+        flag: cython.int,
+        queue_offset: cython.longlong,
+        physical_offset: cython.longlong,
+        sys_flag: cython.int,
+        born_timestamp: cython.longlong,
+    ) -> cython.void:
+        put32(data, cython.cast(cython.int, size))
+        put32(data + 4, cython.cast(cython.int, magic))
+        put32(data + 8, cython.cast(cython.int, crc))
+        put32(data + 12, queue_id)
+        put32(data + 16, flag)
+        put64(data + 20, queue_offset)
+        put64(data + 28, physical_offset)
+        put32(data + 36, sys_flag)
+        put64(data + 40, born_timestamp)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _put_crc_tail(data: cython.p_uchar, crc: cython.uint) -> cython.void:
+        memcpy(data, cython.cast(cython.p_const_char, b"__CRC32#\x01"), 9)
+        i: cython.int
+        for i in range(10):
+            data[9 + i] = cython.cast(cython.uchar, 48 + crc % 10)
+            crc //= 10
+        data[19] = 2
 
 
 @cython.cfunc
@@ -448,490 +420,3 @@ def new_record(
 def write_blank(out, at: cython.Py_ssize_t, remaining: cython.Py_ssize_t) -> None:
     """End a commit log file of which this many bytes remain, 8 at least."""
     _SIZE_AND_MAGIC.pack_into(out, at, remaining, MAGIC_BLANK)
-
-
-# --- Checking
-
-
-@cython.ccall
-def check_record(
-    buffer,
-    at: cython.Py_ssize_t = 0,
-    check_crc: cython.bint = True,
-    require_property_crc: cython.bint = False,
-) -> RecordCheck:
-    """Say whether a valid record starts here.
-
-    In this order: enough bytes, a known magic, the checksum of the body, the checksum in the
-    properties, the sizes of the parts. The checksum in the properties is compared where there
-    is one, and missed only when it is required. The physical offset is not looked at.
-    """
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _check(
-                cython.cast(cython.p_const_uchar, view.buf),
-                at,
-                view.len,
-                check_crc,
-                require_property_crc,
-            )
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _check(buffer, at, len(buffer), check_crc, require_property_crc)
-
-
-@cython.cfunc
-def _check(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    check_crc: cython.bint,
-    require_property_crc: cython.bint,
-) -> RecordCheck:
-    if at < 0 or end - at < 8:
-        return RecordCheck(_TORN, 0)
-    size: cython.int = _get32(data, at)
-    if size > end - at:
-        return RecordCheck(_TORN, size)
-    magic: cython.uint = _magic(data, at)
-    if magic == _BLANK:
-        return RecordCheck(_IS_BLANK, size)
-    if magic != _V1 and magic != _V2:
-        return RecordCheck(_BAD_MAGIC, size)
-    body_at: cython.Py_ssize_t = _body_at(data, at, size)
-    if body_at < 0:
-        return RecordCheck(_BAD_SIZE, size)
-    body_size: cython.Py_ssize_t = _get32(data, body_at - 4)
-    stated: cython.longlong = _get32(data, at + 8)
-    if check_crc and body_size > 0 and _crc32(data, body_at, body_size) != stated:
-        return RecordCheck(_BAD_BODY_CRC, size)
-    properties_at: cython.Py_ssize_t = _properties_at(data, at, size, body_at)
-    if properties_at < 0 or properties_at + _get16(data, properties_at - 2) != at + size:
-        return RecordCheck(_BAD_SIZE, size)
-    if check_crc or require_property_crc:
-        stated = _property_crc(data, at, size, properties_at)
-        if stated < 0:
-            if require_property_crc:
-                return RecordCheck(_BAD_PROPERTY_CRC, size)
-        elif _crc32(data, at, size - 20) != stated:
-            return RecordCheck(_BAD_PROPERTY_CRC, size)
-    return RecordCheck(_VALID, size)
-
-
-# --- Reading
-
-
-@cython.ccall
-def read_record(buffer, at: cython.Py_ssize_t = 0) -> RecordFields:
-    """The fields of the record that starts here; `InvalidRecord` if none does.
-
-    Checksums are not compared: that is `check_record`'s business.
-    """
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _read(cython.cast(cython.p_const_uchar, view.buf), at, view.len)
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _read(buffer, at, len(buffer))
-
-
-@cython.cfunc
-def _read(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> RecordFields:
-    size: cython.Py_ssize_t = _record_size_at(data, at, end)
-    body_at: cython.Py_ssize_t = _body_at(data, at, size)
-    properties_at: cython.Py_ssize_t = _properties_at(data, at, size, body_at)
-    fields: RecordFields = RecordFields()
-    fields.size = size
-    fields.queue_id = _get32(data, at + 12)
-    fields.flag = _get32(data, at + 16)
-    fields.queue_offset = _get64(data, at + 20)
-    fields.physical_offset = _get64(data, at + 28)
-    fields.sys_flag = _get32(data, at + 36)
-    fields.born_timestamp = _get64(data, at + 40)
-    fields.store_timestamp = _get64(data, at + (68 if fields.sys_flag & 0x10 else 56))
-    fields.reconsume_times = _get32(data, body_at - 16)
-    fields.prepared_transaction_offset = _get64(data, body_at - 12)
-    fields.body_at = body_at
-    fields.body_size = _get32(data, body_at - 4)
-    topic_at: cython.Py_ssize_t = body_at + fields.body_size + 1
-    if _magic(data, at) == _V2:
-        topic_at += 1
-    fields.topic = _copy(data, topic_at, properties_at - 2)
-    fields.properties = _copy(data, properties_at, at + size)
-    return fields
-
-
-def scan_records(buffer) -> list:
-    """Start and size of each of the records that fill a buffer, one after the other."""
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _scan(cython.cast(cython.p_const_uchar, view.buf), view.len)
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _scan(buffer, len(buffer))
-
-
-@cython.cfunc
-def _scan(data: cython.p_const_uchar, end: cython.Py_ssize_t) -> list:
-    found: list = []
-    at: cython.Py_ssize_t = 0
-    while at < end:
-        size: cython.Py_ssize_t = _record_size_at(data, at, end)
-        found.append((at, size))
-        at += size
-    return found
-
-
-def decode_record(buffer, at: cython.Py_ssize_t = 0, broker_name="") -> MessageExt:
-    """The message whose record starts here; its bytes are copied."""
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            data: cython.p_const_uchar = cython.cast(cython.p_const_uchar, view.buf)
-            size: cython.Py_ssize_t = _record_size_at(data, at, view.len)
-            return MessageExt(_copy(data, at, at + size), broker_name)
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        size = _record_size_at(buffer, at, len(buffer))
-        return MessageExt(_copy(buffer, at, at + size), broker_name)
-
-
-def decode_records(buffer, broker_name="", added=None) -> list:
-    """The messages of a pull response.
-
-    Each has a copy of its record, so that keeping one does not keep the whole response.
-    `added` are properties that all of them get on top of their own.
-    """
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _decode(
-                cython.cast(cython.p_const_uchar, view.buf), view.len, broker_name, added
-            )
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _decode(buffer, len(buffer), broker_name, added)
-
-
-@cython.cfunc
-def _decode(data: cython.p_const_uchar, end: cython.Py_ssize_t, broker_name, added) -> list:
-    messages: list = []
-    at: cython.Py_ssize_t = 0
-    while at < end:
-        size: cython.Py_ssize_t = _record_size_at(data, at, end)
-        messages.append(MessageExt(_copy(data, at, at + size), broker_name, added))
-        at += size
-    return messages
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def _record_size_at(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """Size of the record here, whose parts add up to it; raises if there is none."""
-    if at < 0 or end - at < 91:
-        raise InvalidRecord(f"a record does not fit into the {end - at} bytes at {at}")
-    size: cython.Py_ssize_t = _get32(data, at)
-    magic: cython.uint = _magic(data, at)
-    if (magic != _V1 and magic != _V2) or size > end - at:
-        raise InvalidRecord(f"no record at {at}: magic {magic:08X}, size {size}")
-    body_at: cython.Py_ssize_t = _body_at(data, at, size)
-    if body_at >= 0:
-        properties_at: cython.Py_ssize_t = _properties_at(data, at, size, body_at)
-        if properties_at >= 0 and properties_at + _get16(data, properties_at - 2) == at + size:
-            return size
-    raise InvalidRecord(f"the parts of the record at {at} do not add up to {size} bytes")
-
-
-# --- Where the parts of a record lie. None of these reads past at + size.
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _body_at(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """Where the body starts, or -1 if it cannot be all there."""
-    if size < 91:
-        return -1
-    sys_flag: cython.int = _get32(data, at + 36)
-    body_at: cython.Py_ssize_t = at + 88
-    if sys_flag & 0x10:
-        body_at += 12
-    if sys_flag & 0x20:
-        body_at += 12
-    if body_at + 3 > at + size:
-        return -1
-    body_size: cython.Py_ssize_t = _get32(data, body_at - 4)
-    if body_size < 0 or body_at + body_size + 3 > at + size:
-        return -1
-    return body_at
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _properties_at(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    body_at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """Where the properties start, their size just before, or -1 if that is not inside."""
-    topic_at: cython.Py_ssize_t = body_at + _get32(data, body_at - 4)
-    topic_size: cython.Py_ssize_t
-    if _magic(data, at) == _V2:
-        topic_size = _get16(data, topic_at)
-        topic_at += 2
-    else:
-        topic_size = data[topic_at]
-        topic_at += 1
-        if topic_size > 127:  # the size is a signed byte
-            return -1
-    if topic_size < 0 or topic_at + topic_size + 2 > at + size:
-        return -1
-    return topic_at + topic_size + 2
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _property_crc(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    properties_at: cython.Py_ssize_t,
-) -> cython.longlong:
-    """The checksum at the end of the properties, or -1 without one.
-
-    One that is no number, or has no end, was damaged: it is a value that no checksum has.
-    """
-    tail: cython.Py_ssize_t = at + size - 20
-    if tail < properties_at or not _is_crc_name(data, tail):
-        return -1
-    if data[at + size - 1] != 2:
-        return 0x100000000
-    crc: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(10):
-        digit: cython.int = data[tail + 18 - i] - 48
-        if digit < 0 or digit > 9:
-            return 0x100000000
-        crc = crc * 10 + digit
-    return crc
-
-
-# --- Single fields: of memory when compiled, of a buffer when not.
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get16(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.short:
-    if cython.compiled:
-        return cython.cast(cython.short, (cython.cast(cython.uint, data[at]) << 8) | data[at + 1])
-    else:
-        return _INT16.unpack_from(data, at)[0]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get32(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    if cython.compiled:
-        return cython.cast(cython.int, _unsigned32(data, at))
-    else:
-        return _INT32.unpack_from(data, at)[0]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get64(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
-    if cython.compiled:
-        return cython.cast(
-            cython.longlong,
-            (cython.cast(cython.ulonglong, _unsigned32(data, at)) << 32)
-            | _unsigned32(data, at + 4),
-        )
-    else:
-        return _INT64.unpack_from(data, at)[0]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _magic(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
-    if cython.compiled:
-        return _unsigned32(data, at + 4)
-    else:
-        return _SIZE_AND_MAGIC.unpack_from(data, at)[1]
-
-
-@cython.cfunc
-@cython.inline
-def _copy(data: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-    if cython.compiled:
-        return PyBytes_FromStringAndSize(
-            cython.cast(cython.p_const_char, data) + start, end - start
-        )
-    else:
-        return bytes(data[start:end])
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _is_crc_name(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.bint:
-    if cython.compiled:
-        return memcmp(data + at, b"__CRC32#\x01", 9) == 0
-    else:
-        return data[at : at + 9] == _CRC_NAME
-
-
-@cython.cfunc
-@cython.exceptval(0xFFFFFFFF)
-def _crc32(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.uint:
-    """CRC-32 without its highest bit, as records hold it."""
-    if cython.compiled:
-        if size >= 1024:
-            view = PyMemoryView_FromMemory(cython.cast(cython.p_char, data) + at, size, PyBUF_READ)
-            return zlib.crc32(view) & 0x7FFFFFFF
-        # Short bodies are done before a call of zlib would have begun.
-        p: cython.p_const_uchar = data + at
-        crc: cython.uint = 0xFFFFFFFF
-        while size >= 16:
-            crc = (
-                _crc_of_word(crc ^ _little32(p), 12)
-                ^ _crc_of_word(_little32(p + 4), 8)
-                ^ _crc_of_word(_little32(p + 8), 4)
-                ^ _crc_of_word(_little32(p + 12), 0)
-            )
-            p += 16
-            size -= 16
-        while size > 0:
-            crc = _CRC_TABLES[(crc ^ p[0]) & 0xFF] ^ (crc >> 8)
-            p += 1
-            size -= 1
-        return ~crc & 0x7FFFFFFF
-    else:
-        return zlib.crc32(memoryview(data)[at : at + size]) & 0x7FFFFFFF
-
-
-if cython.compiled:
-    _CRC_TABLES = cython.declare(cython.uint[4096])
-
-    @cython.cfunc
-    def _make_crc_tables() -> cython.void:
-        """Table k holds what a byte does to the checksum from k bytes further on."""
-        i: cython.int
-        for i in range(256):
-            crc: cython.uint = i
-            for _ in range(8):
-                crc = (crc >> 1) ^ (0xEDB88320 if crc & 1 else 0)
-            _CRC_TABLES[i] = crc
-        for i in range(256, 4096):
-            crc = _CRC_TABLES[i - 256]
-            _CRC_TABLES[i] = (crc >> 8) ^ _CRC_TABLES[crc & 0xFF]
-
-    _make_crc_tables()
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _crc_of_word(word: cython.uint, behind: cython.int) -> cython.uint:
-        """What four bytes do to the checksum, with so many bytes behind them."""
-        return (
-            _CRC_TABLES[(behind + 3) * 256 + (word & 0xFF)]
-            ^ _CRC_TABLES[(behind + 2) * 256 + ((word >> 8) & 0xFF)]
-            ^ _CRC_TABLES[(behind + 1) * 256 + ((word >> 16) & 0xFF)]
-            ^ _CRC_TABLES[behind * 256 + (word >> 24)]
-        )
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _little32(data: cython.p_const_uchar) -> cython.uint:
-        return (
-            data[0]
-            | (cython.cast(cython.uint, data[1]) << 8)
-            | (cython.cast(cython.uint, data[2]) << 16)
-            | (cython.cast(cython.uint, data[3]) << 24)
-        )
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _unsigned32(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
-        return (
-            (cython.cast(cython.uint, data[at]) << 24)
-            | (cython.cast(cython.uint, data[at + 1]) << 16)
-            | (cython.cast(cython.uint, data[at + 2]) << 8)
-            | data[at + 3]
-        )
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _put32(data: cython.p_uchar, value: cython.uint) -> cython.void:
-        data[0] = cython.cast(cython.uchar, value >> 24)
-        data[1] = cython.cast(cython.uchar, value >> 16)
-        data[2] = cython.cast(cython.uchar, value >> 8)
-        data[3] = cython.cast(cython.uchar, value)
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _put64(data: cython.p_uchar, value: cython.ulonglong) -> cython.void:
-        _put32(data, cython.cast(cython.uint, value >> 32))
-        _put32(data + 4, cython.cast(cython.uint, value))
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _put_head(
-        data: cython.p_uchar,
-        size: cython.Py_ssize_t,
-        magic: cython.uint,
-        crc: cython.uint,
-        queue_id: cython.int,
-        flag: cython.int,
-        queue_offset: cython.longlong,
-        physical_offset: cython.longlong,
-        sys_flag: cython.int,
-        born_timestamp: cython.longlong,
-    ) -> cython.void:
-        _put32(data, cython.cast(cython.uint, size))
-        _put32(data + 4, magic)
-        _put32(data + 8, crc)
-        _put32(data + 12, queue_id)
-        _put32(data + 16, flag)
-        _put64(data + 20, queue_offset)
-        _put64(data + 28, physical_offset)
-        _put32(data + 36, sys_flag)
-        _put64(data + 40, born_timestamp)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _put_crc_tail(data: cython.p_uchar, crc: cython.uint) -> cython.void:
-        memcpy(data, cython.cast(cython.p_const_char, b"__CRC32#\x01"), 9)
-        i: cython.int
-        for i in range(10):
-            data[9 + i] = cython.cast(cython.uchar, 48 + crc % 10)
-            crc //= 10
-        data[19] = 2

@@ -1,11 +1,8 @@
-from collections.abc import Mapping
-from enum import IntEnum
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias
 
-from _typeshed import ReadableBuffer, WriteableBuffer
+from _typeshed import WriteableBuffer
 
 from rocketq.common.errors import RocketqError
-from rocketq.message.message import MessageExt
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -17,60 +14,9 @@ BLANK_SIZE: Final = 8
 MAX_PROPERTIES_SIZE: Final = 32_767
 MAX_TOPIC_SIZE_V1: Final = 127
 CRC_TAIL_SIZE: Final = 20
+CRC_TAIL_NAME: Final = b"__CRC32#\x01"
 
 class InvalidRecord(RocketqError): ...
-
-class RecordStatus(IntEnum):
-    VALID = 0
-    BLANK = 1
-    TORN = 2
-    BAD_MAGIC = 3
-    BAD_BODY_CRC = 4
-    BAD_PROPERTY_CRC = 5
-    BAD_SIZE = 6
-
-@final
-class RecordCheck:
-    def __init__(self, status: int, size: int) -> None: ...
-    @property
-    def status(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def is_valid(self) -> bool: ...
-    @property
-    def is_blank(self) -> bool: ...
-
-@final
-class RecordFields:
-    @property
-    def size(self) -> int: ...
-    @property
-    def queue_id(self) -> int: ...
-    @property
-    def flag(self) -> int: ...
-    @property
-    def queue_offset(self) -> int: ...
-    @property
-    def physical_offset(self) -> int: ...
-    @property
-    def sys_flag(self) -> int: ...
-    @property
-    def born_timestamp(self) -> int: ...
-    @property
-    def store_timestamp(self) -> int: ...
-    @property
-    def reconsume_times(self) -> int: ...
-    @property
-    def prepared_transaction_offset(self) -> int: ...
-    @property
-    def body_at(self) -> int: ...
-    @property
-    def body_size(self) -> int: ...
-    @property
-    def topic(self) -> bytes: ...
-    @property
-    def properties(self) -> bytes: ...
 
 def record_size(
     body_size: int,
@@ -119,15 +65,3 @@ def new_record(
     property_crc: bool = False,
 ) -> bytes: ...
 def write_blank(out: WriteableBuffer, at: int, remaining: int) -> None: ...
-def check_record(
-    buffer: ReadableBuffer,
-    at: int = 0,
-    check_crc: bool = True,
-    require_property_crc: bool = False,
-) -> RecordCheck: ...
-def read_record(buffer: ReadableBuffer, at: int = 0) -> RecordFields: ...
-def scan_records(buffer: ReadableBuffer) -> list[tuple[int, int]]: ...
-def decode_record(buffer: ReadableBuffer, at: int = 0, broker_name: str = "") -> MessageExt: ...
-def decode_records(
-    buffer: ReadableBuffer, broker_name: str = "", added: Mapping[str, str] | None = None
-) -> list[MessageExt]: ...

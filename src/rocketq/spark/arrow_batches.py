@@ -7,7 +7,7 @@ import pyarrow as pa
 from rocketq.common.buffers import Buffer
 from rocketq.message.batch import unwrap_inner_batch
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import decode_records
+from rocketq.message.record_reader import decode_records
 from rocketq.spark.record_columns import RecordTable
 
 # Where fields of one size lie in a record.

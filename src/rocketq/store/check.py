@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from rocketq.message.record import RecordFields
+from rocketq.message.record_reader import RecordFields
 from rocketq.store.config import StoreConfig
 from rocketq.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 from rocketq.store.disk import ReadOnlyDisk

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rocketq.message.message import MessageExt
-from rocketq.message.record import decode_record
+from rocketq.message.record_reader import decode_record
 from rocketq.store.check import config_for
 from rocketq.store.config import StoreConfig
 from rocketq.store.disk import ReadOnlyDisk

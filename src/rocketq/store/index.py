@@ -17,7 +17,7 @@ from typing import Final
 from rocketq.message.flags import SysFlag
 from rocketq.message.hashing import java_hash, java_hash_bytes
 from rocketq.message.property_scan import scan_properties
-from rocketq.message.record import RecordFields
+from rocketq.message.record_reader import RecordFields
 from rocketq.store.disk import PAGE_SIZE, Disk
 from rocketq.store.errors import StoreMismatch
 from rocketq.store.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, positive_hash

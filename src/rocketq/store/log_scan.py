@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rocketq.message.record import RecordFields, RecordStatus, check_record, read_record
+from rocketq.message.record_reader import RecordFields, RecordStatus, check_record, read_record
 from rocketq.store.replay import BLANK, DONE, IMPLAUSIBLE, INCOMPLETE, MISPLACED, NO_ROOM, Replay
 from rocketq.store.segment import Segment
 from rocketq.store.segments import Segments

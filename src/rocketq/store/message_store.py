@@ -24,7 +24,8 @@ from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_system_topic
-from rocketq.message.record import InvalidRecord, check_record, decode_record, read_record
+from rocketq.message.record import InvalidRecord
+from rocketq.message.record_reader import check_record, decode_record, read_record
 from rocketq.store.append import Appender
 from rocketq.store.arrival import ArrivalListener
 from rocketq.store.checkpoint import Checkpoint, Progress

@@ -18,7 +18,7 @@ import struct
 import cython
 
 if cython.compiled:
-    from cython.cimports.rocketq.store.big_endian import get32, get64, put32, put64
+    from cython.cimports.rocketq.common.big_endian import get32, get64, put32, put64
 
 ENTRY_SIZE = 20
 _ENTRY = struct.Struct(">qiq")

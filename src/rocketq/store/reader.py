@@ -15,11 +15,11 @@ import struct
 import cython
 
 from rocketq.message.properties import decode_properties
-from rocketq.message.record import read_record
+from rocketq.message.record_reader import read_record
 
 if cython.compiled:
+    from cython.cimports.rocketq.common.big_endian import get32, get64
     from cython.cimports.rocketq.store.append import LogTail
-    from cython.cimports.rocketq.store.big_endian import get32, get64
     from cython.cimports.rocketq.store.queue_tail import QueueTail
     from cython.cimports.rocketq.store.results import GetResult
 else:

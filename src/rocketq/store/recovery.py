@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from rocketq.message.record import RecordFields, check_record, read_record
+from rocketq.message.record_reader import RecordFields, check_record, read_record
 from rocketq.store.checkpoint import Checkpoint
 from rocketq.store.commit_log import CommitLog
 from rocketq.store.config import StoreConfig

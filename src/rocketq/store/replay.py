@@ -7,7 +7,7 @@ stops at the first place where somebody has to think. Compiled where that is pos
 import cython
 
 if cython.compiled:
-    from cython.cimports.rocketq.message.record import (
+    from cython.cimports.rocketq.message.record_reader import (
         RecordCheck,
         RecordFields,
         check_record,
@@ -16,7 +16,7 @@ if cython.compiled:
     from cython.cimports.rocketq.store.dispatch import Dispatcher
     from cython.cimports.rocketq.store.queue_tail import QueueTail
 else:
-    from rocketq.message.record import RecordCheck, RecordFields, check_record, read_record
+    from rocketq.message.record_reader import RecordCheck, RecordFields, check_record, read_record
     from rocketq.store.dispatch import Dispatcher
     from rocketq.store.queue_tail import QueueTail
 

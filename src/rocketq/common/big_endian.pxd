@@ -1,4 +1,4 @@
-# Big-endian integers in raw memory, for the compiled modules of this package.
+# Big-endian integers in raw memory, for the compiled modules of all packages.
 
 
 cdef inline void put32(unsigned char* p, int value) noexcept nogil:
@@ -12,6 +12,10 @@ cdef inline void put32(unsigned char* p, int value) noexcept nogil:
 cdef inline void put64(unsigned char* p, long long value) noexcept nogil:
     put32(p, <int> (value >> 32))
     put32(p + 4, <int> value)
+
+
+cdef inline short get16(const unsigned char* p) noexcept nogil:
+    return <short> ((<unsigned int> p[0] << 8) | p[1])
 
 
 cdef inline int get32(const unsigned char* p) noexcept nogil:

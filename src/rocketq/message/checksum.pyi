@@ -1,0 +1,1 @@
+# Nothing for Python: called from compiled modules alone (checksum.pxd).
