@@ -99,7 +99,9 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
             command += ["--bootstrap", theirs["bootstrap"], "--kafka-pids", str(theirs["pid"])]
             command += ["--jars", jars]
         variables = dict(os.environ, PYTHONPATH=f"{ROOT / 'src'}{os.pathsep}{ROOT}")
-        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME"):
+        # Spark starts Python again and again: without kept bytecode that is all one measures.
+        unwanted = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME")
+        for name in (*unwanted, "PYTHONDONTWRITEBYTECODE"):
             variables.pop(name, None)
         lines = []
         with subprocess.Popen(

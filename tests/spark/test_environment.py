@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from rocketq.spark import environment, tally
@@ -14,6 +16,7 @@ from rocketq.spark import environment, tally
 def _own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", "")
     environment.java_version.cache_clear()
 
 
@@ -129,3 +132,55 @@ def test_nobody_watching_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     task = tally.Tally(tally.READ)
     task.add(1, 1)
     task.tell()
+
+
+def said_by_python(python_path: list[Path], program: str) -> list[str]:
+    """The words that a program prints, in a Python with these places to import from."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, python_path))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_workers_import_the_pyspark_that_is_kept_compiled() -> None:
+    installed = Path(pyspark.__file__).parent
+    zip_file = installed / "python" / "lib" / "pyspark.zip"
+    found, *paths = said_by_python(
+        [zip_file, environment.WORKER_PATH],
+        "import pyspark, sys; print(pyspark.__file__, *sys.path)",
+    )
+    assert Path(found) == installed / "__init__.py"
+    assert str(zip_file) not in paths
+
+
+def test_workers_import_a_pyspark_that_is_nowhere_else_from_its_zip_file(tmp_path: Path) -> None:
+    zip_file = tmp_path / "pyspark" / "python" / "lib" / "pyspark.zip"
+    zip_file.parent.mkdir(parents=True)
+    with zipfile.ZipFile(zip_file, "w") as archive:
+        archive.writestr("pyspark/__init__.py", "")
+    program = "import pyspark; print(pyspark.__file__)"
+    (found,) = said_by_python([zip_file, environment.WORKER_PATH], program)
+    assert Path(found) == zip_file / "pyspark" / "__init__.py"
+
+
+def test_workers_run_the_sitecustomize_of_their_user_as_well(tmp_path: Path) -> None:
+    theirs = tmp_path / "sitecustomize.py"
+    theirs.write_text("import sys; sys.theirs = 1")
+    program = "import sys, sitecustomize; print(sys.theirs, sitecustomize.__file__)"
+    assert said_by_python([environment.WORKER_PATH, tmp_path], program) == ["1", str(theirs)]
+
+
+def test_what_is_on_the_python_path_stays_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java_that_says(tmp_path, 'openjdk version "17"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", "theirs")
+    environment.prepare()
+    environment.prepare()
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(environment.WORKER_PATH), "theirs"])

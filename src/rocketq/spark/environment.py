@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 JAVA_AT_LEAST: Final = 17
 QUIET_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+WORKER_PATH: Final = Path(__file__).with_name("worker_path")
+"""What makes Python workers start faster."""
 _INSTALL_JAVA: Final = (
     "install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one"
 )
@@ -57,6 +59,9 @@ def prepare() -> None:
         os.environ["JAVA_HOME"] = str(java.resolve().parent.parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    on_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(WORKER_PATH) not in on_path:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(WORKER_PATH), *filter(None, on_path)])
 
 
 def session(name: str, *, master: str = "local[2]", **settings: str) -> "SparkSession":

@@ -33,6 +33,7 @@ from rocketq.spark.sink_columns import (
 )
 from rocketq.spark.tally import WRITTEN, Tally
 from rocketq.spark.topics import opened
+from rocketq.spark.worker_memory import settle
 
 RESERVED = frozenset(name.encode() for name in SYSTEM_PROPERTIES)
 """Properties that brokers and clients give a meaning to: those of the map are left out."""
@@ -52,6 +53,7 @@ class Written(WriterCommitMessage):
 
 def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBatch]) -> Written:
     """Send the rows of one task. `origin` names it: the same again after a failure."""
+    settle()
     prefix = hashlib.blake2b(origin.encode(), digest_size=12).hexdigest().upper().encode()
     loop = loop_thread()
     opening = opened(options.connection)

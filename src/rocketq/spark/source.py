@@ -31,6 +31,7 @@ from rocketq.spark.range_pull import BrokerAway, RangePull
 from rocketq.spark.retry import Retry
 from rocketq.spark.tally import READ, Tally
 from rocketq.spark.topics import Standing, Topics, opened
+from rocketq.spark.worker_memory import settle
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -58,6 +59,7 @@ T = TypeVar("T")
 
 def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBatch]:
     """The rows of one range: what a task does."""
+    settle()
     shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
     batches = ArrowBatches(part.queue._replace(topic=shown), options.columns, wanted_tags(options))
     tally = Tally(READ)
