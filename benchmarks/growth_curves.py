@@ -244,7 +244,7 @@ async def backlog(site: Site, steps: Sequence[float]) -> AsyncIterator[Point]:
     """Reads from the far end of a log of so many GB, none of it in memory."""
     body, at_once = os.urandom(4_000), 64
     filled = 0
-    room = shutil.disk_usage(site.folder).free // 3
+    room = shutil.disk_usage(site.folder).free // 2
     for step in steps:
         if step * 1e9 > room:
             return
