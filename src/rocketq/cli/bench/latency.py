@@ -1,14 +1,11 @@
 """`rocketq bench latency`: how long a message takes at a given pace."""
 
-from contextlib import AsyncExitStack
 from typing import Annotated
 
 from rocketq.cli import options
 from rocketq.cli.bench import options as bench_options
-from rocketq.cli.bench.arriving import Arrivals
+from rocketq.cli.bench.exchange import exchange
 from rocketq.cli.bench.options import measure, topic_names
-from rocketq.cli.bench.preparing import make_topics, temporary_group
-from rocketq.cli.bench.sending import Sender, warm_producer
 from rocketq.cli.bench.tally import Budget, Tally
 from rocketq.cli.commands import Option
 
@@ -46,24 +43,20 @@ def latency(
     addresses = options.known_name_servers(name_servers)
     names = topic_names(topic, topics)
     sent, arrived = Tally("produced"), Tally("consumed")
-    budget = Budget(count, seconds)
 
     async def work() -> None:
-        await make_topics(addresses, names, queues)
-        arrivals = Arrivals(arrived)
-        async with AsyncExitStack() as stack:
-            producer = await stack.enter_async_context(warm_producer(addresses, names, in_flight))
-            if end_to_end:
-                group = await stack.enter_async_context(temporary_group(addresses, names))
-                await stack.enter_async_context(arrivals.consuming(addresses, names, group))
-            sender = Sender(producer, names, arrivals.make_body(size), sent)
-            budget.begin()
-            for tally in (sent, arrived):
-                tally.begin()
-            await sender.pace(budget, in_flight, rate)
-            sent.end()
-            if end_to_end:
-                await arrivals.all_of(lambda: sent.messages)
+        await exchange(
+            addresses,
+            names,
+            sent,
+            arrived,
+            Budget(count, seconds),
+            queues=queues,
+            size=size,
+            in_flight=in_flight,
+            rate=rate,
+            groups=1 if end_to_end else 0,
+        )
 
     facts = {"rate": rate, "topic": topic, "topics": topics, "size": size}
     tallies = [sent, arrived] if end_to_end else [sent]

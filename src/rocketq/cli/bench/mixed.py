@@ -1,14 +1,11 @@
 """`rocketq bench mixed`: producers and consumers at the same time."""
 
-from contextlib import AsyncExitStack
 from typing import Annotated
 
 from rocketq.cli import options
 from rocketq.cli.bench import options as bench_options
-from rocketq.cli.bench.arriving import Arrivals
+from rocketq.cli.bench.exchange import exchange
 from rocketq.cli.bench.options import measure, topic_names
-from rocketq.cli.bench.preparing import make_topics, temporary_group
-from rocketq.cli.bench.sending import Sender, warm_producer
 from rocketq.cli.bench.tally import Budget, Tally
 from rocketq.cli.commands import Option
 
@@ -48,26 +45,20 @@ def mixed(
     addresses = options.known_name_servers(name_servers)
     names = topic_names(topic, topics)
     sent, arrived = Tally("produced"), Tally("consumed")
-    budget = Budget(count, seconds)
 
     async def work() -> None:
-        await make_topics(addresses, names, queues)
-        arrivals = Arrivals(arrived)
-        async with AsyncExitStack() as stack:
-            producer = await stack.enter_async_context(warm_producer(addresses, names, in_flight))
-            for _ in range(groups):
-                group = await stack.enter_async_context(temporary_group(addresses, names))
-                await stack.enter_async_context(arrivals.consuming(addresses, names, group))
-            sender = Sender(producer, names, arrivals.make_body(size), sent)
-            budget.begin()
-            for tally in (sent, arrived):
-                tally.begin()
-            if rate is None:
-                await sender.flood(budget, in_flight)
-            else:
-                await sender.pace(budget, in_flight, rate)
-            sent.end()
-            await arrivals.all_of(lambda: sent.messages * groups)
+        await exchange(
+            addresses,
+            names,
+            sent,
+            arrived,
+            Budget(count, seconds),
+            queues=queues,
+            size=size,
+            in_flight=in_flight,
+            rate=rate,
+            groups=groups,
+        )
 
     facts = {"rate": rate, "topic": topic, "topics": topics, "size": size, "groups": groups}
     measure("mixed", [sent, arrived], work, facts=facts, as_json=as_json)
