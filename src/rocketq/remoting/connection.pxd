@@ -7,6 +7,16 @@ from rocketq.remoting.dispatch cimport Dispatcher as DispatcherType
 from rocketq.remoting.frame cimport FrameSplitter as FrameSplitterType
 
 
+# Compared with the numbers of every frame.
+cdef int _PEER_DOES_NOT_READ
+cdef int _HANDLERS_BUSY
+cdef int _STOPPING
+cdef int _RESPONSE
+cdef int _GO_AWAY
+cdef Py_ssize_t _JOINED_SIZE
+cdef Py_ssize_t _TURN_SIZE
+
+
 cdef class Connection:
     cdef public dict attributes
     cdef public tuple peer

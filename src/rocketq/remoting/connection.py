@@ -38,6 +38,7 @@ _PEER_DOES_NOT_READ = 1
 _HANDLERS_BUSY = 2
 _STOPPING = 4
 
+_RESPONSE = RESPONSE_FLAG
 _GO_AWAY = int(ResponseCode.GO_AWAY)
 
 # So many requests may wait for a handler before reading stops in any case.
@@ -397,7 +398,7 @@ class Connection:
             at = 0
             while at < len(commands):
                 command = commands[at]
-                if command.flag & RESPONSE_FLAG:
+                if command.flag & _RESPONSE:
                     self._complete(command)
                     at += 1
                 elif self._stops & ~_STOPPING:

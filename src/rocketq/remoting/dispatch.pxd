@@ -5,6 +5,9 @@ cimport cython
 from rocketq.remoting.command cimport Command as CommandType
 
 
+cdef int _RESPONSE
+
+
 cdef class Dispatcher:
     cdef object _connection
     cdef dict _routes

@@ -18,6 +18,8 @@ from rocketq.remoting.routes import Handler, Routes, RpcHook, RunRoute
 if TYPE_CHECKING:
     from rocketq.remoting.connection import Connection
 
+_RESPONSE = RESPONSE_FLAG
+
 logger = logging.getLogger(__name__)
 
 
@@ -179,7 +181,7 @@ def _end_of_run(commands: list[Command], start: int) -> int:
     end = start + 1
     while end < len(commands):
         command = commands[end]
-        if command.code != code or command.flag & RESPONSE_FLAG:
+        if command.code != code or command.flag & _RESPONSE:
             break
         end += 1
     return end

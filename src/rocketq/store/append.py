@@ -218,7 +218,7 @@ class Appender:
                 status = _ILLEGAL
             for item in items:
                 properties: bytes = item.properties
-                if self._dispatcher.scan(properties):
+                if b"__CRC32#" in properties:
                     properties = _without_crc(properties)
                 properties = item.properties = _with_end(properties)
                 properties_size: cython.Py_ssize_t = len(properties) + self._crc_size

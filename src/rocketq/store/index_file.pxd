@@ -20,6 +20,8 @@ cdef class IndexFile:
 
     cpdef bint put(self, int key_hash, long long position, long long timestamp)
     cpdef bint has(self, int key_hash, long long position)
+    cdef inline long long _slot_at(self, long long slot) noexcept
+    cdef inline long long _entry_at(self, long long number) noexcept
     cdef int _number(self, long long at)
     cdef long long _position(self, long long at)
     cdef _put_number(self, long long at, int number)

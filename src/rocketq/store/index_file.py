@@ -28,6 +28,7 @@ if cython.compiled:
 
 HEADER_SIZE = 40
 ENTRY_SIZE = 20
+_SLOTS_AT = cython.declare(cython.longlong, 40)
 
 _HEADER = struct.Struct(">qqqqii")
 _ENTRY = struct.Struct(">iqii")
@@ -54,7 +55,7 @@ class IndexFile:
         self.view = view
         self.slots = slots
         self.max_entries = max_entries
-        self._entries_at = HEADER_SIZE + cython.cast(cython.longlong, slots) * 4
+        self._entries_at = self._slot_at(slots)
         (
             self.begin_timestamp,
             self.end_timestamp,
@@ -89,9 +90,7 @@ class IndexFile:
         """Add an entry. False: the file is full, or its next entry has no room yet."""
         if self.count >= self.limit:
             return False
-        slot_at: cython.longlong = (
-            HEADER_SIZE + cython.cast(cython.longlong, key_hash % self.slots) * 4
-        )
+        slot_at: cython.longlong = self._slot_at(key_hash % self.slots)
         before: cython.int = self._number(slot_at)
         if before <= 0 or before > self.count:
             before = 0
@@ -102,7 +101,7 @@ class IndexFile:
                 seconds = 0
             elif seconds > 0x7FFFFFFF:
                 seconds = 0x7FFFFFFF
-        entry_at: cython.longlong = self._entries_at + cython.cast(cython.longlong, self.count) * 20
+        entry_at: cython.longlong = self._entry_at(self.count)
         if cython.compiled:
             p: cython.p_uchar = cython.address(self.view[entry_at])
             put32(p, key_hash)
@@ -128,11 +127,9 @@ class IndexFile:
     @cython.ccall
     def has(self, key_hash: cython.int, position: cython.longlong) -> cython.bint:
         """Whether the last message indexed has this key in the index already."""
-        number: cython.int = self._number(
-            HEADER_SIZE + cython.cast(cython.longlong, key_hash % self.slots) * 4
-        )
+        number: cython.int = self._number(self._slot_at(key_hash % self.slots))
         while 0 < number < self.count:
-            at: cython.longlong = self._entries_at + cython.cast(cython.longlong, number) * 20
+            at: cython.longlong = self._entry_at(number)
             if self._position(at + 4) != position:
                 return False
             if self._number(at) == key_hash:
@@ -149,11 +146,9 @@ class IndexFile:
         found: list,
     ) -> None:
         """Add to `found` the log positions of messages with this hash, newest first."""
-        number: cython.int = self._number(
-            HEADER_SIZE + cython.cast(cython.longlong, key_hash % self.slots) * 4
-        )
+        number: cython.int = self._number(self._slot_at(key_hash % self.slots))
         while 0 < number <= self.count and len(found) < max_count:
-            at: cython.longlong = self._entries_at + cython.cast(cython.longlong, number) * 20
+            at: cython.longlong = self._entry_at(number)
             stored, position, seconds, before = _ENTRY.unpack_from(self.view, at)
             if seconds < 0:
                 return
@@ -168,11 +163,11 @@ class IndexFile:
 
     def slot(self, slot: cython.int) -> cython.int:
         """The number of the newest entry in a slot, 0 if there is none."""
-        return self._number(HEADER_SIZE + cython.cast(cython.longlong, slot) * 4)
+        return self._number(self._slot_at(slot))
 
     def entry(self, number: cython.int):
         """(hash, position, seconds, number of the entry before it in its slot)."""
-        at: cython.longlong = self._entries_at + cython.cast(cython.longlong, number) * 20
+        at: cython.longlong = self._entry_at(number)
         return _ENTRY.unpack_from(self.view, at)
 
     def overlaps(self, begin_ms: cython.longlong, end_ms: cython.longlong) -> cython.bint:
@@ -195,7 +190,7 @@ class IndexFile:
         last: cython.longlong = -1
         seconds: cython.longlong = 0
         while number < self.max_entries and self.begin_timestamp > 0:
-            at = self._entries_at + cython.cast(cython.longlong, number) * 20
+            at = self._entry_at(number)
             key_hash: cython.int = self._number(at)
             position: cython.longlong = self._position(at + 4)
             since: cython.int = self._number(at + 12)
@@ -203,7 +198,7 @@ class IndexFile:
                 break
             if key_hash == 0 and position == 0 and (number > 1 or self.begin_position != 0):
                 break  # never written
-            slot_at: cython.longlong = HEADER_SIZE + (key_hash % self.slots) * 4
+            slot_at: cython.longlong = self._slot_at(key_hash % self.slots)
             before: cython.int = self._number(slot_at)
             if before == 0:
                 self.used_slots += 1
@@ -221,6 +216,18 @@ class IndexFile:
         self.count = number
         self._write_header()
         return number - 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _slot_at(self, slot: cython.longlong) -> cython.longlong:
+        return _SLOTS_AT + slot * 4
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _entry_at(self, number: cython.longlong) -> cython.longlong:
+        return self._entries_at + number * 20
 
     @cython.cfunc
     def _number(self, at: cython.longlong) -> cython.int:
