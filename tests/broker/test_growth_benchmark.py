@@ -46,5 +46,13 @@ def test_the_page_says_what_is_flat_and_shows_every_curve(tmp_path: Path) -> Non
 
 def test_a_smaller_backlog_is_the_last_step_of_its_curve() -> None:
     question = growth.QUESTIONS["backlog"]
-    assert growth.steps_of(question, quick=False, backlog_gb=3) == (0.25, 1, 2, 3)
+    assert growth.steps_of(question, quick=False, backlog_gb=3) == (0.25, 1, 3)
     assert growth.steps_of(question, quick=True, backlog_gb=3) == question.quick_steps
+
+
+def test_curves_that_were_measured_before_are_found_again(tmp_path: Path) -> None:
+    raw = tmp_path / "growth.jsonl"
+    assert growth.measured_before(raw) == {}
+    points = [Point(1, 4.5, 100.0), Point(10, 5.25, 90.0, {"idle CPU %": 0.5})]
+    growth.write({"topics": points}, tmp_path / "docs", raw)
+    assert growth.measured_before(raw) == {"topics": points}
