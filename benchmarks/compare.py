@@ -54,6 +54,7 @@ class Run:
         self.lines: list[Line] = []
         self._folder = folder
         self._quick = quick
+        self._flood = 50_000 if quick else 500_000
 
     def note(self, label: str, number: int, name: str, figures: Mapping[str, object]) -> None:
         line = {"system": label, "scenario": name, "round": number, **figures}
@@ -74,7 +75,7 @@ class Run:
                 for scenario in group:
                     note(scenario.name, load(running, scenario))
                 if not settings:
-                    note("flood", flood.flood(running.namesrv, 50_000 if self._quick else 500_000))
+                    note("flood", flood.flood(running.namesrv, self._flood))
                     note("memory", running.memory_mb())
                     note("idle", {"cpu_percent": idle_cpu_percent(running, self._quick)})
 
@@ -96,6 +97,7 @@ class Run:
             for scenario in wanted:
                 if scenario.name in ("sync-64", "async-4000", "batch-32"):
                     self.note("two", 1, scenario.name, load(running, scenario))
+            self.note("two", 1, "flood", flood.flood(running.namesrv, self._flood))
 
     @contextmanager
     def _fresh(self, label: str, system: System, **options: object) -> Iterator[Running]:

@@ -3,7 +3,8 @@
     python -m benchmarks.sdk [--quick] [--without-java-broker] [--only NAME ...]
 
 CPU of the client per message decides: client and broker share the cores, so throughput says
-as much about the broker. One load alone, with one line of JSON as Load.java prints it:
+as much about the broker. Writes docs/benchmarks-sdk.md. One load alone, with one line of JSON as
+Load.java prints it:
 
     python -m benchmarks.sdk load async --namesrv 127.0.0.1:9876 --count 200000
 """
@@ -11,13 +12,17 @@ as much about the broker. One load alone, with one line of JSON as Load.java pri
 import argparse
 import asyncio
 import json
+import os
+import platform
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks import systems
 from benchmarks.systems import Running
@@ -27,6 +32,13 @@ BODY = b"x" * 128
 IN_FLIGHT = 4000
 GOALS = {"async": 1.0, "sync": 1.0, "batch": 1.0, "consume": 0.5}
 """CPU per message, as a ratio to the Java client's."""
+TITLES = {
+    "async": f"async, {IN_FLIGHT:,} in flight",
+    "sync": "sync, 64 at a time",
+    "batch": "batches of 32, 4 at a time",
+    "consume": "push consume a backlog",
+}
+PAGE = systems.ROOT / "docs" / "benchmarks-sdk.md"
 
 
 def cpu_s() -> float:
@@ -184,25 +196,76 @@ def javas(name: str, running: Running, count: int) -> dict[str, float]:
     return systems.load(running, arguments)
 
 
-def compare(names: list[str], *, count: int, rounds: int, with_java_broker: bool) -> None:
+def compare(
+    names: list[str], *, count: int, rounds: int, with_java_broker: bool
+) -> list[dict[str, Any]]:
+    """Every load on every broker, both clients in turn; each result is a line."""
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
         brokers = [systems.rocketq] + ([systems.java] if with_java_broker else [])
         for start in brokers:
             with start(Path(folder) / start.__name__) as running:
                 for name in names:
-                    compare_on(running, name, count, rounds)
+                    for _ in range(rounds):
+                        for label, load in (("rocketq", ours), ("Java", javas)):
+                            result = load(name, running, count)
+                            line = {"broker": running.label, "client": label, "load": name}
+                            lines.append({**line, **result})
+                            print(json.dumps(lines[-1]), flush=True)
+    return lines
 
 
-def compare_on(running: Running, name: str, count: int, rounds: int) -> None:
-    costs: dict[str, list[float]] = {"sdk": [], "java": []}
-    for _ in range(rounds):
-        for label, load in (("sdk", ours), ("java", javas)):
-            result = load(name, running, count)
-            costs[label].append(result["client_cpu_s_per_million"])
-            print(json.dumps({"broker": running.label, "client": label, "load": name, **result}))
-    ratio = min(costs["sdk"]) / min(costs["java"])
-    verdict = "reached" if ratio <= GOALS[name] else "missed"
-    print(f"# {running.label}, {name}: {ratio:.2f} of Java's CPU, goal {GOALS[name]}: {verdict}")
+# --------------------------------------------------------------------------- page
+
+
+def table(lines: list[dict[str, Any]]) -> list[str]:
+    """Medians with lowest and highest, and what they come to."""
+    out = [
+        "| broker | load | client | msgs/s | client CPU s per million | to Java's CPU |",
+        "|---|---|---|---|---|---|",
+    ]
+    for broker, name in dict.fromkeys((line["broker"], line["load"]) for line in lines):
+        costs = {}
+        for client in ("Java", "rocketq"):
+            found = [
+                line
+                for line in lines
+                if (line["broker"], line["load"], line["client"]) == (broker, name, client)
+            ]
+            cost = [line["client_cpu_s_per_million"] for line in found]
+            costs[client] = statistics.median(cost)
+            ratio = ""
+            if client == "rocketq":
+                share = costs["rocketq"] / costs["Java"]
+                verdict = "reached" if share <= GOALS[name] else "missed"
+                ratio = f"{share:.2f} (goal {GOALS[name]:g}: {verdict})"
+            rates = spread([line["tps"] for line in found], 0)
+            row = (broker, TITLES[name], client, rates, spread(cost, 2), ratio)
+            out.append(f"| {' | '.join(row)} |")
+    return out
+
+
+def spread(values: list[float], digits: int) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:,.{digits}f} ({low:,.{digits}f}-{high:,.{digits}f})"
+
+
+def page(lines: list[dict[str, Any]], count: int, rounds: int) -> str:
+    out = [
+        "# Benchmarks of the SDK",
+        "",
+        "Made by `python -m benchmarks.sdk`: the SDK and the official Java client (5.5.0) put the",
+        "same loads on the same broker, in turn, each in one process of its own; 128 B bodies.",
+        "Client and broker share the cores, so the CPU a client spends on a message decides;",
+        "messages per second say as much about the broker. Medians; lowest, highest in brackets.",
+        "",
+        f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
+        f"- Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}; "
+        f"{count:,} messages, rounds: {rounds}",
+        "",
+        *table(lines),
+    ]
+    return "\n".join(out) + "\n"
 
 
 def main() -> None:
@@ -222,12 +285,17 @@ def main() -> None:
         topic = options.topic or f"sdk{time.time_ns() // 1_000_000}"
         print(json.dumps(run(measured(options.name, options.namesrv, topic, options.count))))
         return
-    compare(
+    count = 50_000 if options.quick else 500_000
+    rounds = 1 if options.quick else options.rounds
+    lines = compare(
         options.only,
-        count=50_000 if options.quick else 500_000,
-        rounds=1 if options.quick else options.rounds,
+        count=count,
+        rounds=rounds,
         with_java_broker=not options.without_java_broker,
     )
+    print("\n".join(table(lines)))
+    if not options.quick:
+        PAGE.write_text(page(lines, count, rounds))
 
 
 if __name__ == "__main__":
