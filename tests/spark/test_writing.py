@@ -170,7 +170,10 @@ def test_topics_of_a_namespace_are_written_under_it(local_broker: LocalBroker) -
 
 
 def open_clients() -> int:
-    """Sockets and whatever else this process holds open."""
+    """Sockets and whatever else this process holds open.
+
+    The broker is one of them: what it still has open of an earlier test may be closed meanwhile.
+    """
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -181,7 +184,7 @@ def test_a_row_that_cannot_be_a_message_is_named(local_broker: LocalBroker) -> N
         write(local_broker.namesrv, "o", rows, topic="orders")
     with pytest.raises(WriteFailed, match="row 1: the topic is null"):
         write(local_broker.namesrv, "o", table(body=[b"1", b"2"], topic=["orders", None]))
-    wait_until(lambda: open_clients() == before)
+    wait_until(lambda: open_clients() <= before)
 
 
 def test_the_brokers_answer_is_told_with_the_topic(local_broker: LocalBroker) -> None:
@@ -189,7 +192,7 @@ def test_the_brokers_answer_is_told_with_the_topic(local_broker: LocalBroker) ->
     rows = table(body=[b"x" * (5 << 20)])
     with pytest.raises(SendRefused, match=rf"1 rows for topic '{topic}'.*MESSAGE_ILLEGAL"):
         write(local_broker.namesrv, "o", rows, topic=topic)
-    wait_until(lambda: open_clients() == before)
+    wait_until(lambda: open_clients() <= before)
 
 
 @pytest.fixture
