@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _QUEUES = 8
+_NUMBER = 9  # digits at the head of every body
 # What Kafka's table has, as far as a topic here has it too.
 _LIKE_KAFKA = "keys,body,topic,queue_id,queue_offset,store_timestamp"
 
@@ -149,6 +150,7 @@ class Session:
             "spark-compare",
             spark_driver_memory="4g",
             spark_sql_shuffle_partitions="2",
+            spark_python_unix_domain_socket_enabled="true",  # see docs/spark.md
             **settings,
         )
         jvm: Any = self.spark.sparkContext._jvm
@@ -156,8 +158,12 @@ class Session:
         self.scratch = Path(tempfile.mkdtemp(prefix="spark-compare-"))
 
     def rows(self, count: int, size: int, column: str) -> "DataFrame":
-        text = F.rpad(F.concat(F.lit("row-"), F.col("id").cast("string")), size, "abcdefghij")
-        return self.spark.range(0, count, 1, _QUEUES).select(text.cast("binary").alias(column))
+        """Bodies that are cheap to make: it is the connectors that are measured."""
+        first = 10 ** (_NUMBER - 1)
+        numbers = self.spark.range(first, first + count, 1, _QUEUES)
+        filling = F.lit(bytearray(b"abcdefghij" * size)[: size - _NUMBER])
+        body = F.concat(F.col("id").cast("string").cast("binary"), filling)
+        return numbers.select(body.alias(column))
 
     def write(self, which: Format, topic: str, count: int, size: int) -> int:
         which.sink(self.rows(count, size, which.body).write.mode("append"), topic).save()
@@ -211,7 +217,8 @@ class Session:
             ("batch-write", self.formats, lambda f: self.write(f, sinks[f.name], count, size))
         )
         for name, formats, action in measures:
-            self.measure(name, size, count, formats, action)
+            if self.options.only in ("", name):
+                self.measure(name, size, count, formats, action)
 
     def measure(
         self,
@@ -269,6 +276,7 @@ def main() -> None:
     parser.add_argument("--rows-1024", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm", type=int, default=1)
+    parser.add_argument("--only", default="")
     session = Session(parser.parse_args())
     try:
         session.run()

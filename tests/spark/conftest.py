@@ -77,6 +77,16 @@ class Cluster:
         found: int = self.ask(count)
         return found
 
+    def size(self, topic: str) -> int:
+        """How many messages a topic has taken."""
+
+        async def ends(client: ClientInstance, address: str) -> int:
+            queues = await client.routes.subscribe_queues(topic)
+            return sum([await client.api.max_offset(address, queue) for queue in queues])
+
+        found: int = self.ask(ends)
+        return found
+
     def broker_name(self) -> str:
         async def name(client: ClientInstance, _: str) -> str:
             (found,) = (await client.api.cluster_info()).broker_addr_table

@@ -94,7 +94,7 @@ def test_a_task_holds_a_few_answers_however_long_its_range_is(cluster: Cluster) 
     body = pa.array([b"x" * 1000] * rows, pa.binary())
     table = pa.RecordBatch.from_arrays([body], names=["body"])
     given = {"namesrv": cluster.namesrv, "topic": topic, "maxPending": "4"}
-    options = {"startingOffsets": "earliest", "columns": "body,properties"}
+    options = {"startingOffsets": "earliest", "columns": "body,properties", "pullBytes": 1 << 20}
     tracemalloc.start()
     try:
         write_rows(sink_options(given), "a test", iter([table] * tables))

@@ -4,6 +4,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
 from rocketq import Message, Producer
 from rocketq.client.errors import NoRoute
 from rocketq.message.message import MessageExt
+from rocketq.spark import broker_socket
 from rocketq.spark.batch_sender import SendRefused
 from rocketq.spark.options import InvalidOptions, sink_options
 from rocketq.spark.row_writer import WriteFailed, Written, write_rows
@@ -170,11 +172,18 @@ def test_topics_of_a_namespace_are_written_under_it(local_broker: LocalBroker) -
 
 
 def open_clients() -> int:
-    """Sockets and whatever else this process holds open.
+    """Sockets of this process.
 
-    The broker is one of them: what it still has open of an earlier test may be closed meanwhile.
+    The broker is in it: what it still has open of an earlier test may be closed meanwhile.
     """
-    return len(os.listdir("/proc/self/fd"))
+    return sum(is_socket(Path("/proc/self/fd") / number) for number in os.listdir("/proc/self/fd"))
+
+
+def is_socket(descriptor: Path) -> bool:
+    try:
+        return os.readlink(descriptor).startswith("socket:")
+    except FileNotFoundError:  # that of the listing
+        return False
 
 
 def test_a_row_that_cannot_be_a_message_is_named(local_broker: LocalBroker) -> None:
@@ -207,7 +216,8 @@ def test_a_topic_nobody_makes_is_named_at_once(strict_broker: LocalBroker) -> No
         write(strict_broker.namesrv, "o", table(body=[b"1"]), topic="nowhere")
 
 
-def test_a_write_goes_on_when_the_broker_is_back(strict_broker: LocalBroker) -> None:
+@pytest.mark.parametrize("pending", [1, 16])
+def test_a_write_goes_on_when_the_broker_is_back(strict_broker: LocalBroker, pending: int) -> None:
     topic = strict_broker.create_topic()
 
     def tables() -> Iterator[pa.RecordBatch]:
@@ -217,10 +227,22 @@ def test_a_write_goes_on_when_the_broker_is_back(strict_broker: LocalBroker) -> 
                 strict_broker.stop()
                 threading.Timer(0.3, strict_broker.start).start()
 
-    given = {"namesrv": strict_broker.namesrv, "topic": topic, "maxPending": "1"}
+    given = {"namesrv": strict_broker.namesrv, "topic": topic, "maxPending": str(pending)}
     write_rows(sink_options(given), "o", tables())
     wait_until(lambda: Cluster(strict_broker.namesrv).queues(topic))
     assert set(numbers(batch_rows(namesrv=strict_broker.namesrv, subscribe=topic))) == {*range(20)}
+
+
+def test_answers_are_taken_in_while_requests_are_sent(
+    strict_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker stops reading from one who does not read, and nobody would ever go on."""
+    monkeypatch.setattr(broker_socket, "_WAITING_IN_KERNEL", 1 << 16)
+    topic, rows = strict_broker.create_topic(), 400_000
+    narrow = table(body=[b"x"] * rows)
+    options = {"topic": topic, "maxPending": 10_000, "timeoutMs": 5_000}
+    assert write(strict_broker.namesrv, "o", narrow, **options).messages == rows
+    assert Cluster(strict_broker.namesrv).size(topic) == rows
 
 
 def test_a_broker_that_stays_away_is_an_error(strict_broker: LocalBroker) -> None:

@@ -11,6 +11,8 @@ import random
 import sys
 from pathlib import Path
 
+from rocketq import Message
+from rocketq.message.batch import encode_batch
 from rocketq.store import FlushDiskType, MessageStore, PutStatus, StoreConfig
 
 from .support import message, small_config
@@ -35,6 +37,16 @@ async def write(root: Path, turn: int) -> None:
         number = 0
         while True:
             group = []
+            if choose.randrange(4) == 0:  # large enough to be written to the file in one piece
+                bodies = [b"%d-%d-" % (turn, number + n) + b"x" * 900 for n in range(40)]
+                parts = encode_batch([Message("orders", body) for body in bodies])
+                queue_id = choose.randrange(QUEUES)
+                result = store.append_batch(message(parts, queue_id=queue_id))
+                assert result.is_stored
+                group += [
+                    (queue_id, result.queue_offset + n, body) for n, body in enumerate(bodies)
+                ]
+                number += len(bodies)
             for _ in range(choose.randrange(1, 40)):
                 body = b"%d-%d-" % (turn, number) + b"x" * choose.randrange(400)
                 queue_id = choose.randrange(QUEUES)

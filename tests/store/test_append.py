@@ -297,6 +297,31 @@ async def test_a_batch_never_lies_across_two_files(tmp_path: Path) -> None:
         assert store.max_offset("orders", 0) == 5
 
 
+async def test_large_batches_and_single_messages_follow_each_other(tmp_path: Path) -> None:
+    """A large batch is written to the file, a message to its mapping."""
+    config = small_config(tmp_path, mapped_file_size_commit_log=200_000)
+    sent = []
+    async with MessageStore(config) as store:
+        for number in range(60):
+            size = 30_000 + number * 331  # below and above what is worth a call of its own
+            parts = [bytes([number, n]) * (size // 16) for n in range(8)]
+            result = store.append_batch(batch(*(Message("orders", part) for part in parts)))  # type: ignore[arg-type]
+            assert result.is_stored
+            sent += parts
+            for n in range(number % 3):
+                single = b"%d.%d" % (number, n)
+                assert store.append(message(single)).physical_offset >= result.end
+                sent.append(single)
+        assert bodies(store) == sent
+        assert [
+            m.record
+            for m in read_queue(store)
+            if not check_record(m.record, 0, True, False).is_valid
+        ] == []
+    async with MessageStore(config) as store:
+        assert bodies(store) == sent
+
+
 async def test_a_batch_is_refused_whole(tmp_path: Path) -> None:
     async with MessageStore(small_config(tmp_path, max_message_size=2000)) as store:
         parts = [Message("orders", bytes(500)) for _ in range(4)]

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketq import Message
 from rocketq.common.clock import ManualClock
+from rocketq.message.batch import encode_batch
 from rocketq.store import MessageStore, PutStatus
 from rocketq.store.running_flags import Flag
 
@@ -36,6 +38,39 @@ async def test_a_full_disk_refuses_messages_and_takes_them_again(tmp_path: Path)
         assert bodies(store) == [b"%d" % number for number in range(stored + 1)]
     async with MessageStore(small_config(tmp_path)) as store:
         assert bodies(store) == [b"%d" % number for number in range(stored + 1)]
+
+
+async def test_half_a_large_batch_leaves_nothing_behind(tmp_path: Path) -> None:
+    class TornWrites(FaultyDisk):
+        is_tearing = False
+
+        def write(self, descriptor: int, data: bytes | memoryview, offset: int) -> None:
+            if self.is_tearing and len(data) > 32_768:
+                super().write(descriptor, data[: len(data) // 2], offset)
+                raise OSError(errno.ENOSPC, "no room for the other half")
+            super().write(descriptor, data, offset)
+
+    config = small_config(tmp_path, mapped_file_size_commit_log=2 << 20)
+    clock, disk = ManualClock(), TornWrites()
+    parts = [Message("orders", bytes([n]) * 10_000) for n in range(50)]
+    large = message(encode_batch(parts))
+    store = MessageStore(config, disk=disk, clock=clock)
+    await store.open()
+    store.append(message(b"before"))
+    end = store.max_physical_offset
+    disk.is_tearing = True
+    assert store.append_batch(large).status is PutStatus.CREATE_MAPPED_FILE_FAILED
+    assert store.max_physical_offset == end
+    assert bodies(store) == [b"before"]
+    (log,) = (tmp_path / "commitlog").iterdir()
+    assert not any(log.read_bytes()[end:])
+    disk.is_tearing = False
+    clock.advance(1_001)
+    assert store.append_batch(large).is_stored
+    assert bodies(store) == [b"before", *(part.body for part in parts)]
+    await store.close()
+    async with MessageStore(config) as store:
+        assert len(bodies(store)) == 51
 
 
 async def test_no_room_for_a_queue_entry_loses_no_message(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rocketq.remoting.errors import BadFrame
 from rocketq.remoting.json_header import decode_json_header
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.rocketq.remoting.command import Command, address_of
     from cython.cimports.rocketq.remoting.header_scan import scan_binary, scan_json
 else:
@@ -101,6 +102,13 @@ class FrameSplitter:
             signed = length - 0x100000000 if length > 0x7FFFFFFF else length
             raise BadFrame(f"frame of length {signed}, allowed are 4 to {self._limit - 4}")
         return length + 4
+
+
+def unfilled(size):
+    """A buffer for a frame to be received into; what is in it until then is anything."""
+    if cython.compiled:
+        return PyByteArray_FromStringAndSize(cython.NULL, size)
+    return bytearray(size)
 
 
 def decode_frame(frame):

@@ -1,21 +1,23 @@
 """A task's own connection to a broker: blocking, with as few copies as there can be.
 
-A pull answers with about a megabyte of records. It is received in one piece into the buffer that
-it is then decoded from; the event loop of the SDK would copy it twice more, and take turns with
-the thread that decodes. Requests may be sent ahead: the answers wait in the kernel's buffer.
+A pull answers with some megabytes of records. They are received in one piece into the buffer that
+they are then decoded from; the event loop of the SDK would copy them twice more, and take turns
+with the thread that decodes. Requests may be sent ahead: the answers wait in the kernel's buffer.
 
 Not for anything else: nobody answers requests of the broker here.
 """
 
+import select
 import socket
 import struct
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
 from rocketq.remoting.client import split_address
 from rocketq.remoting.command import Command
 from rocketq.remoting.errors import BadFrame, ConnectFailed, ConnectionLost, RequestTimeout
-from rocketq.remoting.frame import FrameSplitter
+from rocketq.remoting.frame import FrameSplitter, unfilled
 from rocketq.remoting.routes import RpcHook
 
 _LENGTH: Final = struct.Struct(">i")
@@ -31,6 +33,8 @@ class BrokerSocket:
     def __init__(self, address: str, hooks: Sequence[RpcHook], timeout_s: float) -> None:
         self.address = address
         self._hooks = hooks
+        self._timeout_s = timeout_s
+        self._early: deque[Command] = deque()  # answers that came while requests were sent
         try:
             self._socket = socket.create_connection(split_address(address), _CONNECT_WITHIN_S)
         except OSError as error:
@@ -42,24 +46,44 @@ class BrokerSocket:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _WAITING_IN_KERNEL)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN | select.POLLOUT)
 
     def send(self, request: Command) -> None:
-        """Send a request; `receive` gives its answer some time."""
+        """Send a request; `receive` gives its answer some time.
+
+        A broker that cannot get rid of its answers stops reading: they are taken in meanwhile.
+        """
         for hook in self._hooks:
             hook.before_request(self.address, request)
-        try:
-            self._socket.sendall(b"".join(request.encode()))
-        except OSError as error:
-            raise self._failed(error) from None
+        left = memoryview(b"".join(request.encode()))
+        while left:
+            try:
+                left = left[self._socket.send(left, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                self._wait_for_room()
+            except OSError as error:
+                raise self._failed(error) from None
+
+    def _wait_for_room(self) -> None:
+        found = self._poll.poll(self._timeout_s * 1_000)
+        if not found:
+            raise RequestTimeout(f"{self.address} has stopped reading")
+        ((_, events),) = found
+        if events & select.POLLIN:
+            self._early.append(self._receive())
 
     def receive(self) -> Command:
         """The next answer, whichever request it belongs to."""
+        return self._early.popleft() if self._early else self._receive()
+
+    def _receive(self) -> Command:
         head = bytearray(_LENGTH.size)
         self._fill(memoryview(head))
         (length,) = _LENGTH.unpack(head)
         if not 4 <= length <= _FRAME_LIMIT:
             raise BadFrame(f"frame of length {length} from {self.address}")
-        frame = bytearray(_LENGTH.size + length)
+        frame = unfilled(_LENGTH.size + length)
         frame[: _LENGTH.size] = head
         self._fill(memoryview(frame)[_LENGTH.size :])
         splitter = FrameSplitter(_FRAME_LIMIT + _LENGTH.size)

@@ -115,7 +115,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     group: str | None = None
     columns: tuple[str, ...] = tuple(COLUMNS)
-    pull_bytes: int = 1 << 20
+    pull_bytes: int = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +274,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
             f"rocketq source: minOffsetsPerTrigger {minimum} is more than maxOffsetsPerTrigger "
             f"{maximum}"
         )
-    pull_bytes = options.number("pullBytes", 1 << 20, at_least=1024)
+    pull_bytes = options.number("pullBytes", 4 << 20, at_least=1024)
     min_partitions = options.number("minPartitions", 0)
     assert pull_bytes is not None
     assert min_partitions is not None

@@ -20,7 +20,10 @@ from rocketq.message.compression import decompress
 from rocketq.message.hosts import decode_host
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+    from cython.cimports.cpython.bytearray import (
+        PyByteArray_AS_STRING,
+        PyByteArray_FromStringAndSize,
+    )
     from cython.cimports.libc.stdint import int64_t
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memchr, memcmp, memcpy
@@ -194,7 +197,7 @@ class RecordTable:
 
     def int_column(self, field: cython.Py_ssize_t) -> bytearray:
         """An int32 of the record's head, `field` bytes from its start."""
-        out = bytearray(4 * self.count)
+        out = _unfilled(4 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
@@ -203,7 +206,7 @@ class RecordTable:
 
     def reconsume_column(self) -> bytearray:
         """How often each was consumed before: it lies behind both hosts."""
-        out = bytearray(4 * self.count)
+        out = _unfilled(4 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         at: cython.Py_ssize_t
@@ -217,7 +220,7 @@ class RecordTable:
 
     def long_column(self, field: cython.Py_ssize_t, factor: int64_t = 1) -> bytearray:
         """An int64 of the record's head; `factor` 1000 turns milliseconds into microseconds."""
-        out = bytearray(8 * self.count)
+        out = _unfilled(8 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
@@ -226,7 +229,7 @@ class RecordTable:
 
     def store_time_column(self) -> bytearray:
         """Microseconds: it lies behind the born host."""
-        out = bytearray(8 * self.count)
+        out = _unfilled(8 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
@@ -243,8 +246,9 @@ class RecordTable:
         for row in range(self.count):
             total += self._rows[row * _WIDTH + _BODY_SIZE]
         _check_size(total)
-        offsets, out = bytearray(4 * (self.count + 1)), bytearray(total)
+        offsets, out = _unfilled(4 * (self.count + 1)), _unfilled(total)
         to_offsets, to = _pointer(offsets), _pointer(out)
+        _put4(to_offsets, 0, 0)
         at: cython.Py_ssize_t = 0
         has_others: cython.bint = bool(self._bodies)
         for row in range(self.count):
@@ -261,9 +265,10 @@ class RecordTable:
     def property_column(self, name: bytes) -> tuple[bytearray, bytearray, bytearray]:
         """One property's values; null where a message has none."""
         count: cython.Py_ssize_t = self.count
-        validity, offsets = bytearray((count + 7) // 8), bytearray(4 * (count + 1))
-        places = bytearray(16 * count)
+        validity, offsets = bytearray((count + 7) // 8), _unfilled(4 * (count + 1))
+        places = _unfilled(16 * count)
         to_offsets, to_places = _pointer(offsets), _pointer(places)
+        _put4(to_offsets, 0, 0)
         total: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         value_at: cython.Py_ssize_t = 0
@@ -281,7 +286,7 @@ class RecordTable:
             _put8(to_places, 16 * row + 8, size)
             _put4(to_offsets, 4 * (row + 1), total)
         _check_size(total)
-        out = bytearray(total)
+        out = _unfilled(total)
         to = _pointer(out)
         total = 0
         for row in range(count):
@@ -294,8 +299,9 @@ class RecordTable:
     def id_column(self) -> tuple[bytearray, bytearray]:
         """The unique keys; where there is none, the id that names the place in the log."""
         count: cython.Py_ssize_t = self.count
-        offsets, places = bytearray(4 * (count + 1)), bytearray(16 * count)
+        offsets, places = _unfilled(4 * (count + 1)), _unfilled(16 * count)
         to_offsets, to_places = _pointer(offsets), _pointer(places)
+        _put4(to_offsets, 0, 0)
         total: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         at: cython.Py_ssize_t = 0
@@ -313,7 +319,7 @@ class RecordTable:
             _put8(to_places, 16 * row + 8, size)
             _put4(to_offsets, 4 * (row + 1), total)
         _check_size(total)
-        out = bytearray(total)
+        out = _unfilled(total)
         to = _pointer(out)
         total = 0
         for row in range(count):
@@ -340,8 +346,9 @@ class RecordTable:
         entries: cython.Py_ssize_t = 0
         names_size: cython.Py_ssize_t = 0
         values_size: cython.Py_ssize_t = 0
-        offsets = bytearray(4 * (count + 1))
+        offsets = _unfilled(4 * (count + 1))
         to_offsets = _pointer(offsets)
+        _put4(to_offsets, 0, 0)
         row: cython.Py_ssize_t
         at: cython.Py_ssize_t
         end: cython.Py_ssize_t
@@ -359,10 +366,12 @@ class RecordTable:
                     values_size += stop - middle - 1
                 at = stop + 1
             _put4(to_offsets, 4 * (row + 1), entries)
-        name_offsets, value_offsets = bytearray(4 * (entries + 1)), bytearray(4 * (entries + 1))
-        names, values = bytearray(names_size), bytearray(values_size)
+        name_offsets, value_offsets = _unfilled(4 * (entries + 1)), _unfilled(4 * (entries + 1))
+        names, values = _unfilled(names_size), _unfilled(values_size)
         to_name_offsets, to_value_offsets = _pointer(name_offsets), _pointer(value_offsets)
         to_names, to_values = _pointer(names), _pointer(values)
+        _put4(to_name_offsets, 0, 0)
+        _put4(to_value_offsets, 0, 0)
         entry: cython.Py_ssize_t = 0
         names_size = values_size = 0
         for row in range(count):
@@ -384,8 +393,9 @@ class RecordTable:
 
     def host_column(self) -> tuple[bytearray, bytearray]:
         """host:port of each producer. Neighbours mostly have the same one."""
-        offsets, out = bytearray(4 * (self.count + 1)), bytearray()
+        offsets, out = _unfilled(4 * (self.count + 1)), bytearray()
         to_offsets = _pointer(offsets)
+        _put4(to_offsets, 0, 0)
         last: bytes = b""
         text: bytes = b""
         row: cython.Py_ssize_t
@@ -407,6 +417,15 @@ class RecordTable:
 def _check_size(total: int64_t) -> None:
     if total > 0x7FFFFFFF:
         raise BrokenRecords(f"{total} bytes do not fit into one column")
+
+
+@cython.cfunc
+@cython.inline
+def _unfilled(size: cython.Py_ssize_t) -> bytearray:
+    """Every byte of it is going to be written: to set them to zero first would be a pass more."""
+    if cython.compiled:
+        return PyByteArray_FromStringAndSize(cython.NULL, size)
+    return bytearray(size)
 
 
 @cython.cfunc

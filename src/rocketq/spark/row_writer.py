@@ -5,9 +5,7 @@ one request after another, so that they keep their order; all others go to the q
 """
 
 import hashlib
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +17,7 @@ from rocketq.common.errors import RocketqError
 from rocketq.message.properties import SYSTEM_PROPERTIES
 from rocketq.message.queue import MessageQueue
 from rocketq.spark.batch_rows import BatchRows, Numbers, UnfitRow
-from rocketq.spark.batch_sender import BatchSender
+from rocketq.spark.batch_sender import Batch, BatchSender
 from rocketq.spark.options import SinkOptions
 from rocketq.spark.sink_columns import (
     Rows,
@@ -58,20 +56,19 @@ def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBat
     loop = loop_thread()
     opening = opened(options.connection)
     client = loop.run(opening.__aenter__())
+    sender = BatchSender(client, options)
     try:
-        writer = RowWriter(options, BatchSender(client, options), prefix)
+        writer = RowWriter(options, sender, prefix)
         tally, told = Tally(WRITTEN), 0
-        try:
-            for batch in batches:
-                writer.write(batch)
-                tally.add(batch.num_rows, writer.bytes - told)
-                told = writer.bytes
-            writer.finish()
-            tally.tell()
-        finally:
-            writer.give_up()
+        for batch in batches:
+            writer.write(batch)
+            tally.add(batch.num_rows, writer.bytes - told)
+            told = writer.bytes
+        sender.finish()
+        tally.tell()
         return Written(writer.messages, writer.bytes)
     finally:
+        sender.close()
         loop.run(opening.__aexit__(None, None, None))
 
 
@@ -82,9 +79,7 @@ class RowWriter:
         self._options = options
         self._sender = sender
         self._prefix = prefix
-        self._loop = loop_thread()
-        self._pending: deque[Future[None]] = deque()
-        self._last_of: dict[MessageQueue, Future[None]] = {}
+        self._last_of: dict[MessageQueue, Batch] = {}
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._turn = 0
         self.messages = 0
@@ -166,36 +161,19 @@ class RowWriter:
                 queues = self._queues_of(topic)
                 target = queues[self._turn % len(queues)]
                 self._turn += 1
+                batch = Batch(target, body, after - at, False, delay_level)
             else:
-                target = queue
+                batch = Batch(queue, body, after - at, True, delay_level)
                 before = self._last_of.get(queue)
                 if before is not None:
-                    before.result()
-            sent = self._loop.submit(
-                self._sender.send(
-                    target, body, after - at, is_fixed=queue is not None, delay_level=delay_level
-                )
-            )
-            if queue is not None:
-                self._last_of[queue] = sent
+                    self._sender.wait(before)
+                self._last_of[queue] = batch
+            self._sender.send(batch)
             self.bytes += len(body)
-            self._pending.append(sent)
             at = after
-            while len(self._pending) > self._options.max_pending:
-                self._pending.popleft().result()
 
     def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
         queues = self._queues.get(topic)
         if queues is None:
-            queues = self._queues[topic] = self._loop.run(self._sender.queues(topic))
+            queues = self._queues[topic] = self._sender.queues(topic)
         return queues
-
-    def finish(self) -> None:
-        """Wait for every answer; the first failure is raised."""
-        while self._pending:
-            self._pending.popleft().result()
-
-    def give_up(self) -> None:
-        """Wait for nothing any more."""
-        for sent in self._pending:
-            sent.cancel()

@@ -40,6 +40,7 @@ cdef class Appender:
     cdef Py_ssize_t _max_topic
     cdef bint _long_topics
     cdef Py_ssize_t _crc_size
+    cdef bytearray _apart
 
     cpdef AppendResult append(self, MessageInner message)
     cdef int _check(self, MessageInner message)
@@ -49,6 +50,8 @@ cdef class Appender:
     cdef AppendResult _refused(self, int status)
     cdef int _write(
         self,
+        unsigned char[::1] memory,
+        long long at,
         MessageInner message,
         int flag,
         long long queue_offset,
@@ -61,7 +64,8 @@ cdef class Appender:
         Py_ssize_t body_size,
         bytes properties,
     )
-    cdef int _make_room(self, Py_ssize_t size)
+    cdef bytearray _room_apart(self, Py_ssize_t size)
+    cdef int _make_room(self, Py_ssize_t size, bint is_apart)
     cdef QueueTail _find_queue(self, str topic, int queue_id)
     cdef bint _dispatch(
         self,

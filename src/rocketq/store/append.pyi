@@ -11,7 +11,8 @@ from rocketq.store.results import AppendResult
 LATENCY_BOUNDS_MS: Final[tuple[int, ...]]
 
 class GrowingLog(Protocol):
-    def make_room(self, size: int) -> int: ...
+    def make_room(self, size: int, *, is_mapped: bool) -> int: ...
+    def write(self, records: memoryview) -> int: ...
 
 class LogTail:
     end: int

@@ -133,17 +133,32 @@ class CommitLog:
             self._attach(last)
             self.tail.limit = position
 
-    def make_room(self, size: int) -> int:
-        """Let the tail have this many bytes: a `PutStatus`, 0 when it has."""
+    def make_room(self, size: int, *, is_mapped: bool = True) -> int:
+        """Let the tail have this many bytes: a `PutStatus`, 0 when it has.
+
+        Unless `is_mapped` they are in its file, but not safe to write except with `write`.
+        """
         if size + BLANK_SIZE > self._file_size:
             return PutStatus.MESSAGE_ILLEGAL  # there is no file it could lie in
-        began = self._monotonic()
-        if began < self._retry_at:
+        now = self._monotonic()
+        if now < self._retry_at:
             return PutStatus.CREATE_MAPPED_FILE_FAILED
-        if began < self.busy_until:
+        if now < self.busy_until:
             return PutStatus.OS_PAGE_CACHE_BUSY
+        return self._on_disk(lambda: self._make_room(size, is_mapped=is_mapped))
+
+    def write(self, records: memoryview) -> int:
+        """Write records to where the tail ends, in its file: a `PutStatus`, 0 when it is done.
+
+        The caller moves the end on.
+        """
+        return self._on_disk(lambda: self._write(records))
+
+    def _on_disk(self, action: Callable[[], None]) -> int:
+        """Do something that may fail, or take long when much is being written."""
+        began = self._monotonic()
         try:
-            self._make_room(size)
+            action()
         except OSError as error:
             # Not tried again for every message while the disk stays full.
             self._retry_at = self._monotonic() + _RETRY_S
@@ -155,12 +170,24 @@ class CommitLog:
             self.busy_until = ended + min(ended - began, _LONGEST_BUSY_S)
         return PutStatus.PUT_OK
 
-    def _make_room(self, size: int) -> None:
+    def _write(self, records: memoryview) -> None:
+        tail, segment = self.tail, self._segments.last
+        assert segment is not None
+        try:
+            segment.write(records, tail.end)
+        except OSError:
+            # Whole records of it, found after a crash, would be taken for messages.
+            segment.clear_from(tail.end)
+            tail.limit = tail.end
+            raise
+        tail.limit = max(tail.limit, tail.end + len(records))
+
+    def _make_room(self, size: int, *, is_mapped: bool) -> None:
         tail = self.tail
         self.marks.note(tail.end)
         if tail.view is None or tail.end + size + BLANK_SIZE > tail.segment_end:
             self._roll()
-        if tail.end + size > tail.limit:
+        if is_mapped and tail.end + size > tail.limit:
             segment = self._segments.last
             assert segment is not None
             piece = max(_PIECE, size + BLANK_SIZE)
