@@ -233,6 +233,23 @@ def test_a_write_goes_on_when_the_broker_is_back(strict_broker: LocalBroker, pen
     assert set(numbers(batch_rows(namesrv=strict_broker.namesrv, subscribe=topic))) == {*range(20)}
 
 
+def test_what_was_answered_is_not_sent_again(strict_broker: LocalBroker) -> None:
+    """Rows come slowly, and meanwhile the broker closes the connection."""
+    topic, cluster = strict_broker.create_topic(), Cluster(strict_broker.namesrv)
+
+    def tables() -> Iterator[pa.RecordBatch]:
+        yield table(body=[b"1"])
+        wait_until(lambda: cluster.size(topic) == 1)
+        strict_broker.stop()
+        strict_broker.start()
+        wait_until(lambda: cluster.queues(topic))
+        yield table(body=[b"2", b"3", b"4"])
+
+    given = {"namesrv": cluster.namesrv, "topic": topic, "batchMessages": "1"}
+    write_rows(sink_options(given), "o", tables())
+    assert cluster.size(topic) == 4
+
+
 def test_answers_are_taken_in_while_requests_are_sent(
     strict_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,20 @@ class BatchSender:
                     ) from error
                 loop_thread().run(self._redirect(batch))
 
+    def collect(self) -> None:
+        """Take in the answers that have come by now.
+
+        To be called before each piece of work: rows may come slowly, and brokers close connections
+        that rest, with what was not read of them.
+        """
+        for address, connection in list(self._sockets.items()):
+            try:
+                while connection.has_answer():
+                    self._note(connection.receive())
+            except RemotingError as error:
+                logger.info("%s", error)
+                self._disconnect(address)
+
     def finish(self) -> None:
         """Wait for every answer; the first failure is raised."""
         while self._under_way:
@@ -136,8 +150,7 @@ class BatchSender:
         assert opaque is not None
         try:
             while (answer := self._answers.pop(opaque, None)) is None:
-                received = self._sockets[batch.address].receive()
-                self._answers[received.opaque] = received
+                self._note(self._sockets[batch.address].receive())
         except RemotingError:
             batch.opaque = None
             self._disconnect(batch.address)
@@ -150,6 +163,9 @@ class BatchSender:
             logger.warning("%s took a batch with %s", batch.address, code)
         batch.is_taken = True
         batch.body = b""
+
+    def _note(self, answer: Command) -> None:
+        self._answers[answer.opaque] = answer
 
     def _post(self, batch: Batch) -> None:
         """Send the request ahead of its turn."""

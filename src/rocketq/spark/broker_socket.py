@@ -43,11 +43,12 @@ class BrokerSocket:
         limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
         self._socket.settimeout(None)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _WAITING_IN_KERNEL)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN | select.POLLOUT)
+        self._room = select.poll()
+        self._room.register(self._socket, select.POLLIN | select.POLLOUT)
+        self._answer = select.poll()
+        self._answer.register(self._socket, select.POLLIN)
 
     def send(self, request: Command) -> None:
         """Send a request; `receive` gives its answer some time.
@@ -66,12 +67,16 @@ class BrokerSocket:
                 raise self._failed(error) from None
 
     def _wait_for_room(self) -> None:
-        found = self._poll.poll(self._timeout_s * 1_000)
+        found = self._room.poll(self._timeout_s * 1_000)
         if not found:
             raise RequestTimeout(f"{self.address} has stopped reading")
         ((_, events),) = found
         if events & select.POLLIN:
             self._early.append(self._receive())
+
+    def has_answer(self) -> bool:
+        """Whether `receive` need not wait: something has come, if only the end."""
+        return bool(self._early or self._answer.poll(0))
 
     def receive(self) -> Command:
         """The next answer, whichever request it belongs to."""

@@ -61,6 +61,7 @@ def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBat
         writer = RowWriter(options, sender, prefix)
         tally, told = Tally(WRITTEN), 0
         for batch in batches:
+            sender.collect()
             writer.write(batch)
             tally.add(batch.num_rows, writer.bytes - told)
             told = writer.bytes
