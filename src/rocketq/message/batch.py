@@ -30,6 +30,7 @@ if cython.compiled:
         PyObject_GetBuffer,
     )
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.rocketq.common.big_endian import get32
 
 ITEM_FIXED_SIZE = 22
 """What an item takes besides its body and properties."""
@@ -189,12 +190,6 @@ def unwrap_inner_batch(message) -> list:
 @cython.exceptval(check=False)
 def _get32(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
     if cython.compiled:
-        return cython.cast(
-            cython.int,
-            (cython.cast(cython.uint, data[at]) << 24)
-            | (cython.cast(cython.uint, data[at + 1]) << 16)
-            | (cython.cast(cython.uint, data[at + 2]) << 8)
-            | data[at + 3],
-        )
+        return get32(data + at)
     else:
         return _INT32.unpack_from(data, at)[0]

@@ -27,6 +27,7 @@ if cython.compiled:
     from cython.cimports.libc.stdint import int64_t
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memchr, memcmp, memcpy
+    from cython.cimports.rocketq.common.big_endian import get32, get64
 else:
     int64_t = int
 
@@ -430,6 +431,7 @@ def _unfilled(size: cython.Py_ssize_t) -> bytearray:
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _pointer(out: bytearray) -> cython.p_uchar:
     if cython.compiled:
         return cython.cast(cython.p_uchar, PyByteArray_AS_STRING(out))
@@ -438,35 +440,34 @@ def _pointer(out: bytearray) -> cython.p_uchar:
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _uint4(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
     if cython.compiled:
-        return (
-            (cython.cast(cython.uint, data[at]) << 24)
-            | (cython.cast(cython.uint, data[at + 1]) << 16)
-            | (cython.cast(cython.uint, data[at + 2]) << 8)
-            | data[at + 3]
-        )
+        return cython.cast(cython.uint, get32(data + at))
     return int.from_bytes(data[at : at + 4], "big")
 
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _int4(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
     if cython.compiled:
-        return cython.cast(cython.int, _uint4(data, at))
+        return get32(data + at)
     return int.from_bytes(data[at : at + 4], "big", signed=True)
 
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _int8(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> int64_t:
     if cython.compiled:
-        return (cython.cast(int64_t, _uint4(data, at)) << 32) | _uint4(data, at + 4)
+        return get64(data + at)
     return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _put4(out: cython.p_uchar, at: cython.Py_ssize_t, value: cython.int) -> cython.void:
     if cython.compiled:
         memcpy(out + at, cython.address(value), 4)
@@ -476,6 +477,7 @@ def _put4(out: cython.p_uchar, at: cython.Py_ssize_t, value: cython.int) -> cyth
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _put8(out: cython.p_uchar, at: cython.Py_ssize_t, value: int64_t) -> cython.void:
     if cython.compiled:
         memcpy(out + at, cython.address(value), 8)
@@ -485,6 +487,7 @@ def _put8(out: cython.p_uchar, at: cython.Py_ssize_t, value: int64_t) -> cython.
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _get8(data: cython.p_uchar, at: cython.Py_ssize_t) -> int64_t:
     if cython.compiled:
         value: int64_t = 0
@@ -495,6 +498,7 @@ def _get8(data: cython.p_uchar, at: cython.Py_ssize_t) -> int64_t:
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _copy(
     out: cython.p_uchar,
     at: cython.Py_ssize_t,
@@ -510,6 +514,7 @@ def _copy(
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _put_hexadecimal(
     out: cython.p_uchar,
     at: cython.Py_ssize_t,
@@ -529,6 +534,7 @@ def _put_hexadecimal(
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _find_byte(
     data: cython.p_const_uchar,
     at: cython.Py_ssize_t,
@@ -545,6 +551,7 @@ def _find_byte(
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _same(
     data: cython.p_const_uchar, at: cython.Py_ssize_t, name: bytes, size: cython.Py_ssize_t
 ) -> cython.bint:
