@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=2, help="rounds that are not counted")
     # Enough for seconds of work: a stream takes about one to start.
     parser.add_argument("--rows-128", type=int, default=4_000_000)
-    parser.add_argument("--rows-1024", type=int, default=1_500_000)
+    parser.add_argument("--rows-1024", type=int, default=1_200_000)
     parser.add_argument("--only", default="", choices=sorted(TITLES), help="no page then")
     parser.add_argument("--quick", action="store_true", help="few rows, to try the harness")
     parser.add_argument("--without-kafka", action="store_true", help="rocketq alone, own pyspark")
