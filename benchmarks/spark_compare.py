@@ -5,7 +5,8 @@ Spark version of the connector) reads and writes eight queues of each in turn: b
 AvailableNow stream and batch write, bodies of 128 B and 1 KB. Every goal is a ratio between the
 two in one run.
 
-    python -m benchmarks.spark_compare [--quick] [--rounds 3] [--without-kafka] [--no-page]
+    python -m benchmarks.spark_compare [--quick] [--rounds 3] [--only batch-write]
+                                       [--without-kafka] [--no-page]
 
 The first run fetches Kafka, its connector and a pyspark of their own into the cache of peers/.
 Writes docs/benchmarks-spark.md, and every raw result to build/benchmarks-spark.jsonl.
@@ -44,6 +45,7 @@ TITLES = {
     "stream-noop": "stream, AvailableNow",
     "batch-write": "batch write",
 }
+MEASURES = [*TITLES, "batch-noop-all", "batch-noop-ready"]
 # rocketq / Kafka, at 128 B and at 1 KB
 GOALS = {
     "batch-crc32": (3.0, 4.0),
@@ -178,6 +180,18 @@ def page(lines: list[dict[str, Any]], rounds: int) -> str:
     for size in (128, 1024):
         found = of("batch-noop-all", size, "rocketq")
         out.append(f"| batch read, all rows taken | {size} | {spread(found, 'rows_per_s')} |")
+    out += [
+        "",
+        "Spark alone, with a source in Python whose rows are ready beforehand",
+        "(benchmarks/ready_source.py); no such source can be faster:",
+        "",
+    ]
+    out += ["| work | body | rows/s | Spark CPU s per million |", "|---|---|---|---|"]
+    for size in (128, 1024):
+        found = of("batch-noop-ready", size, "none")
+        cpu = spread(found, "spark_cpu_s_per_million", 2)
+        rows_per_s = spread(found, "rows_per_s")
+        out.append(f"| batch read, all rows taken | {size} | {rows_per_s} | {cpu} |")
     if any(line["system"] == "kafka" for line in lines):
         out += ["", "## Ratios to the Kafka connector in this run", ""]
         out += ["| work | 128 B | 1 KB |", "|---|---|---|"]
@@ -202,7 +216,7 @@ def main() -> None:
     # Enough for seconds of work: a stream takes about one to start.
     parser.add_argument("--rows-128", type=int, default=4_000_000)
     parser.add_argument("--rows-1024", type=int, default=1_200_000)
-    parser.add_argument("--only", default="", choices=sorted(TITLES), help="no page then")
+    parser.add_argument("--only", default="", choices=MEASURES, help="no page then")
     parser.add_argument("--quick", action="store_true", help="few rows, to try the harness")
     parser.add_argument("--without-kafka", action="store_true", help="rocketq alone, own pyspark")
     parser.add_argument("--no-page", action="store_true", help="print, leave docs alone")

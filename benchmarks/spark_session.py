@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import functions as F
 
+from benchmarks.ready_source import ReadySource
 from rocketq.client.config import ClientConfig
 from rocketq.client.instance import ClientInstance
 from rocketq.client.loop_thread import loop_thread
@@ -56,11 +57,22 @@ class Kafka:
     """Spark's own connector."""
 
     bootstrap: str
+    jvm: Any
     name: str = "kafka"
     body: str = "value"
 
     def new_topic(self, name: str) -> str:
-        return name  # the broker makes it, with eight partitions
+        """Make it first: a first write that has the broker make it sometimes waits in vain."""
+        admin = self.jvm.org.apache.kafka.clients.admin
+        properties = self.jvm.java.util.Properties()
+        properties.setProperty("bootstrap.servers", self.bootstrap)
+        topic = admin.NewTopic(name, _QUEUES, self.jvm.java.lang.Short("1"))
+        client = admin.AdminClient.create(properties)
+        try:
+            client.createTopics(self.jvm.java.util.Collections.singletonList(topic)).all().get()
+        finally:
+            client.close()
+        return name
 
     def source(self, reader: Any, topic: str) -> Any:
         reader = reader.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
@@ -98,6 +110,25 @@ class Rocketq:
 
     def sink(self, writer: Any, topic: str) -> Any:
         return writer.format("rocketq").option("namesrv", self.namesrv).option("topic", topic)
+
+
+@dataclass
+class Ready:
+    """Nobody's: rows that are there already."""
+
+    rows: int
+    size: int
+    name: str = "none"
+    body: str = "body"
+
+    def new_topic(self, name: str) -> str:
+        return name
+
+    def source(self, reader: Any, topic: str) -> Any:
+        return reader.format("ready").option("rows", self.rows).option("size", self.size)
+
+    def sink(self, writer: Any, topic: str) -> Any:
+        raise NotImplementedError
 
 
 # ------------------------------------------------------------------------ CPU
@@ -139,13 +170,7 @@ class Session:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.brokers: dict[str, list[int]] = {"rocketq": options.rocketq_pids}
-        self.formats: list[Format] = [Rocketq(options.namesrv)]
         settings = {"spark_jars": options.jars} if options.jars else {}
-        if options.bootstrap:
-            self.formats.insert(0, Kafka(options.bootstrap))
-            self.brokers["kafka"] = options.kafka_pids
-        self.all_columns = Rocketq(options.namesrv, name="rocketq", columns="")
         self.spark: SparkSession = environment.session(
             "spark-compare",
             spark_driver_memory="4g",
@@ -153,8 +178,15 @@ class Session:
             spark_python_unix_domain_socket_enabled="true",  # see docs/spark.md
             **settings,
         )
+        self.spark.dataSource.register(ReadySource)
         jvm: Any = self.spark.sparkContext._jvm
         self.jvm_pid = int(jvm.java.lang.ProcessHandle.current().pid())
+        self.brokers: dict[str, list[int]] = {"rocketq": options.rocketq_pids, "none": []}
+        self.formats: list[Format] = [Rocketq(options.namesrv)]
+        self.all_columns = Rocketq(options.namesrv, name="rocketq", columns="")
+        if options.bootstrap:
+            self.formats.insert(0, Kafka(options.bootstrap, jvm))
+            self.brokers["kafka"] = options.kafka_pids
         self.scratch = Path(tempfile.mkdtemp(prefix="spark-compare-"))
 
     def rows(self, count: int, size: int, column: str) -> "DataFrame":
@@ -211,6 +243,7 @@ class Session:
             ("batch-noop", self.formats, lambda f: self.noop(f, topics[f.name])),
             ("stream-noop", self.formats, lambda f: self.stream(f, topics[f.name])),
             ("batch-noop-all", [self.all_columns], lambda f: self.noop(f, topics[f.name])),
+            ("batch-noop-ready", [Ready(count, size)], lambda f: self.noop(f, "")),
         ]
         sinks = {which.name: which.new_topic(f"write-{size}") for which in self.formats}
         measures.append(
