@@ -95,6 +95,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         command += ["--rocketq-pids", *map(str, ours.pids)]
         command += ["--rounds", str(options.rounds), "--warm", str(options.warm)]
         command += ["--only", options.only] if options.only else []
+        command += ["--size", str(options.size)]
         command += ["--rows-128", str(options.rows_128), "--rows-1024", str(options.rows_1024)]
         if theirs:
             jars = ",".join(
@@ -217,6 +218,7 @@ def main() -> None:
     parser.add_argument("--rows-128", type=int, default=4_000_000)
     parser.add_argument("--rows-1024", type=int, default=1_200_000)
     parser.add_argument("--only", default="", choices=MEASURES, help="no page then")
+    parser.add_argument("--size", type=int, default=0, choices=(128, 1024), help="no page then")
     parser.add_argument("--quick", action="store_true", help="few rows, to try the harness")
     parser.add_argument("--without-kafka", action="store_true", help="rocketq alone, own pyspark")
     parser.add_argument("--no-page", action="store_true", help="print, leave docs alone")
@@ -233,7 +235,7 @@ def main() -> None:
         lines = measure(options, Path(name))
     RAW.parent.mkdir(exist_ok=True)
     RAW.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    if not (options.no_page or options.only):
+    if not (options.no_page or options.only or options.size):
         PAGE.write_text(page(lines, options.rounds))
         print(f"written: {PAGE.relative_to(ROOT)}")
 

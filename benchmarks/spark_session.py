@@ -227,8 +227,9 @@ class Session:
         return sum(progress["numInputRows"] for progress in query.recentProgress)
 
     def run(self) -> None:
-        self.run_size(128, self.options.rows_128)
-        self.run_size(1024, self.options.rows_1024)
+        for size, count in ((128, self.options.rows_128), (1024, self.options.rows_1024)):
+            if self.options.size in (0, size):
+                self.run_size(size, count)
 
     def run_size(self, size: int, count: int) -> None:
         topics = {which.name: which.new_topic(f"read-{size}") for which in self.formats}
@@ -310,6 +311,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--size", type=int, default=0)
     session = Session(parser.parse_args())
     try:
         session.run()
