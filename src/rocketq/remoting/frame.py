@@ -105,7 +105,7 @@ class FrameSplitter:
 
 
 def unfilled(size):
-    """A buffer for a frame to be received into; what is in it until then is anything."""
+    """A buffer of which every byte is going to be written: what is in it until then is anything."""
     if cython.compiled:
         return PyByteArray_FromStringAndSize(cython.NULL, size)
     return bytearray(size)

@@ -3,6 +3,7 @@
 A pull answers with some megabytes of records. They are received in one piece into the buffer that
 they are then decoded from; the event loop of the SDK would copy them twice more, and take turns
 with the thread that decodes. Requests may be sent ahead: the answers wait in the kernel's buffer.
+The batches of a sink go the same way.
 
 Not for anything else: nobody answers requests of the broker here.
 """

@@ -18,12 +18,10 @@ import cython
 
 from rocketq.message.compression import decompress
 from rocketq.message.hosts import decode_host
+from rocketq.remoting.frame import unfilled
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import (
-        PyByteArray_AS_STRING,
-        PyByteArray_FromStringAndSize,
-    )
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
     from cython.cimports.libc.stdint import int64_t
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memchr, memcmp, memcpy
@@ -198,7 +196,7 @@ class RecordTable:
 
     def int_column(self, field: cython.Py_ssize_t) -> bytearray:
         """An int32 of the record's head, `field` bytes from its start."""
-        out = _unfilled(4 * self.count)
+        out = unfilled(4 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
@@ -207,7 +205,7 @@ class RecordTable:
 
     def reconsume_column(self) -> bytearray:
         """How often each was consumed before: it lies behind both hosts."""
-        out = _unfilled(4 * self.count)
+        out = unfilled(4 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         at: cython.Py_ssize_t
@@ -221,7 +219,7 @@ class RecordTable:
 
     def long_column(self, field: cython.Py_ssize_t, factor: int64_t = 1) -> bytearray:
         """An int64 of the record's head; `factor` 1000 turns milliseconds into microseconds."""
-        out = _unfilled(8 * self.count)
+        out = unfilled(8 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
@@ -230,7 +228,7 @@ class RecordTable:
 
     def store_time_column(self) -> bytearray:
         """Microseconds: it lies behind the born host."""
-        out = _unfilled(8 * self.count)
+        out = unfilled(8 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
@@ -247,7 +245,7 @@ class RecordTable:
         for row in range(self.count):
             total += self._rows[row * _WIDTH + _BODY_SIZE]
         _check_size(total)
-        offsets, out = _unfilled(4 * (self.count + 1)), _unfilled(total)
+        offsets, out = unfilled(4 * (self.count + 1)), unfilled(total)
         to_offsets, to = _pointer(offsets), _pointer(out)
         _put4(to_offsets, 0, 0)
         at: cython.Py_ssize_t = 0
@@ -266,8 +264,8 @@ class RecordTable:
     def property_column(self, name: bytes) -> tuple[bytearray, bytearray, bytearray]:
         """One property's values; null where a message has none."""
         count: cython.Py_ssize_t = self.count
-        validity, offsets = bytearray((count + 7) // 8), _unfilled(4 * (count + 1))
-        places = _unfilled(16 * count)
+        validity, offsets = bytearray((count + 7) // 8), unfilled(4 * (count + 1))
+        places = unfilled(16 * count)
         to_offsets, to_places = _pointer(offsets), _pointer(places)
         _put4(to_offsets, 0, 0)
         total: cython.Py_ssize_t = 0
@@ -287,7 +285,7 @@ class RecordTable:
             _put8(to_places, 16 * row + 8, size)
             _put4(to_offsets, 4 * (row + 1), total)
         _check_size(total)
-        out = _unfilled(total)
+        out = unfilled(total)
         to = _pointer(out)
         total = 0
         for row in range(count):
@@ -300,7 +298,7 @@ class RecordTable:
     def id_column(self) -> tuple[bytearray, bytearray]:
         """The unique keys; where there is none, the id that names the place in the log."""
         count: cython.Py_ssize_t = self.count
-        offsets, places = _unfilled(4 * (count + 1)), _unfilled(16 * count)
+        offsets, places = unfilled(4 * (count + 1)), unfilled(16 * count)
         to_offsets, to_places = _pointer(offsets), _pointer(places)
         _put4(to_offsets, 0, 0)
         total: cython.Py_ssize_t = 0
@@ -320,7 +318,7 @@ class RecordTable:
             _put8(to_places, 16 * row + 8, size)
             _put4(to_offsets, 4 * (row + 1), total)
         _check_size(total)
-        out = _unfilled(total)
+        out = unfilled(total)
         to = _pointer(out)
         total = 0
         for row in range(count):
@@ -347,7 +345,7 @@ class RecordTable:
         entries: cython.Py_ssize_t = 0
         names_size: cython.Py_ssize_t = 0
         values_size: cython.Py_ssize_t = 0
-        offsets = _unfilled(4 * (count + 1))
+        offsets = unfilled(4 * (count + 1))
         to_offsets = _pointer(offsets)
         _put4(to_offsets, 0, 0)
         row: cython.Py_ssize_t
@@ -367,8 +365,8 @@ class RecordTable:
                     values_size += stop - middle - 1
                 at = stop + 1
             _put4(to_offsets, 4 * (row + 1), entries)
-        name_offsets, value_offsets = _unfilled(4 * (entries + 1)), _unfilled(4 * (entries + 1))
-        names, values = _unfilled(names_size), _unfilled(values_size)
+        name_offsets, value_offsets = unfilled(4 * (entries + 1)), unfilled(4 * (entries + 1))
+        names, values = unfilled(names_size), unfilled(values_size)
         to_name_offsets, to_value_offsets = _pointer(name_offsets), _pointer(value_offsets)
         to_names, to_values = _pointer(names), _pointer(values)
         _put4(to_name_offsets, 0, 0)
@@ -394,7 +392,7 @@ class RecordTable:
 
     def host_column(self) -> tuple[bytearray, bytearray]:
         """host:port of each producer. Neighbours mostly have the same one."""
-        offsets, out = _unfilled(4 * (self.count + 1)), bytearray()
+        offsets, out = unfilled(4 * (self.count + 1)), bytearray()
         to_offsets = _pointer(offsets)
         _put4(to_offsets, 0, 0)
         last: bytes = b""
@@ -418,15 +416,6 @@ class RecordTable:
 def _check_size(total: int64_t) -> None:
     if total > 0x7FFFFFFF:
         raise BrokenRecords(f"{total} bytes do not fit into one column")
-
-
-@cython.cfunc
-@cython.inline
-def _unfilled(size: cython.Py_ssize_t) -> bytearray:
-    """Every byte of it is going to be written: to set them to zero first would be a pass more."""
-    if cython.compiled:
-        return PyByteArray_FromStringAndSize(cython.NULL, size)
-    return bytearray(size)
 
 
 @cython.cfunc
