@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketq.common.uncompiled import is_compiled
-from rocketq.store import MessageInner, MessageStore, StoreConfig, append
+from rocketq.store import MessageInner, MessageStore, StoreConfig
+from rocketq.store.log import append
 
 PROPERTIES = (
     b"UNIQ_KEY\x01%s\x02WAIT\x01true\x02CLUSTER\x01DefaultCluster\x02"

@@ -9,16 +9,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from rocketq.message.batch import encode_batch
 from rocketq.message.flags import PullFlag
 from rocketq.message.ids import UniqueIds
 from rocketq.message.message import Message
-from rocketq.message.properties import encode_properties
+from rocketq.message.properties.codec import encode_properties
+from rocketq.message.record.batch import encode_batch
 from rocketq.remoting import Command
 from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from rocketq.remoting.command import ONEWAY_FLAG
-from rocketq.remoting.frame import FrameSplitter
 from rocketq.remoting.headers import HeartBeat, PullMessage, SendMessageV2
+from rocketq.remoting.wire.command import ONEWAY_FLAG
+from rocketq.remoting.wire.frame import FrameSplitter
 
 _IDS = UniqueIds()
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import functions as F
 
 from benchmarks.ready_source import ReadySource
+from rocketq.client.blocking.loop_thread import loop_thread
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
-from rocketq.client.instance import ClientInstance
-from rocketq.client.loop_thread import loop_thread
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.spark import environment
 

@@ -18,7 +18,6 @@ ORDER = [
     "namesrv",
     "broker",
     "admin",
-    "console",
     "spark",
     "cli",
 ]

@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
-    from rocketq.client.instance import ClientInstance
+    from rocketq.client.cluster.instance import ClientInstance
     from rocketq.message.message import MessageExt
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ class LocalBroker:
         self.close()
 
     def _run(self) -> None:
-        from rocketq.client.loop_thread import run
+        from rocketq.client.blocking.loop_thread import run
 
         try:
             run(self._serve())
@@ -200,9 +200,9 @@ class LocalBroker:
         return found
 
     def _ask(self, question: Callable[[ClientInstance], Awaitable[T]]) -> T:
+        from rocketq.client.blocking.loop_thread import loop_thread
+        from rocketq.client.cluster.instance import ClientInstance
         from rocketq.client.config import ClientConfig
-        from rocketq.client.instance import ClientInstance
-        from rocketq.client.loop_thread import loop_thread
 
         async def ask() -> T:
             async with ClientInstance.opened(ClientConfig(namesrv=self.namesrv)) as client:
@@ -253,7 +253,7 @@ async def _servers(
 async def _stored(client: ClientInstance, topic: str) -> list[MessageExt]:
     from rocketq.client.errors import NoRoute
     from rocketq.message.names import TOOLS_CONSUMER_GROUP
-    from rocketq.message.record_reader import decode_records
+    from rocketq.message.record.reader import decode_records
 
     found: list[MessageExt] = []
     try:

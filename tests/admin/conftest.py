@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from rocketq.admin import connected
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.testing import LocalBroker
 
 

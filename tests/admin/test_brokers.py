@@ -4,7 +4,7 @@ import pytest
 
 from rocketq.admin import brokers, name_servers
 from rocketq.admin.errors import UnknownBroker
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.testing import LocalBroker
 

@@ -8,7 +8,7 @@ import pytest
 from rocketq.admin import groups, messages, offsets, topics
 from rocketq.admin.messages import TrackType
 from rocketq.aio import Message, Producer, PushConsumer
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig

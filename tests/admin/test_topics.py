@@ -6,7 +6,7 @@ import pytest
 
 from rocketq.admin import AdminError, brokers, topics
 from rocketq.admin.errors import UnknownCluster, UnknownTopic
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.testing import LocalBroker

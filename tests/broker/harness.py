@@ -10,8 +10,8 @@ from typing import Any
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.message import MessageExt
-from rocketq.message.properties import encode_properties
-from rocketq.message.record_reader import decode_records
+from rocketq.message.properties.codec import encode_properties
+from rocketq.message.record.reader import decode_records
 from rocketq.remoting import Command, RemotingClient, Routes
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketq.common import json
 from rocketq.remoting import Command, RequestCode
-from rocketq.remoting.frame import decode_frame
+from rocketq.remoting.wire.frame import decode_frame
 from tests.broker import golden
 
 # Objects whose keys are data: of these only the first value's shape matters.

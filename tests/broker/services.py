@@ -8,18 +8,18 @@ from pathlib import Path
 
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
 from rocketq.broker.delay import ScheduledMessages
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.retry import RetryTopics
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topics import Topics
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
 from rocketq.message.message import MessageExt
-from rocketq.message.properties import encode_properties
+from rocketq.message.properties.codec import encode_properties
 from rocketq.store import MessageInner, MessageStore, StoreConfig
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"

@@ -13,7 +13,7 @@ from rocketq.broker.config import BrokerConfig
 from rocketq.common import json
 from rocketq.message.flags import PullFlag
 from rocketq.message.ids import parse_offset_message_id
-from rocketq.message.record_reader import decode_record
+from rocketq.message.record.reader import decode_record
 from rocketq.remoting import Command, Connection, RemotingClient, RequestCode, ResponseCode
 from rocketq.remoting.headers import PullMessage, SendMessageV2
 from tests.broker.recorded import Exchange, body_shape, command, exchange, frames

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketq.broker.attributes import (
+from rocketq.broker.tables.attributes import (
     TOPIC_ATTRIBUTES,
     InvalidAttribute,
     apply_changes,

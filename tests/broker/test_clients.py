@@ -10,7 +10,7 @@ from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.clock import ManualClock
 from rocketq.remoting import Command, Connection, RequestCode
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.common.clock import ManualClock
 from tests.broker.golden import config_file
 

@@ -10,7 +10,7 @@ from rocketq.common import json
 from rocketq.common.clock import SYSTEM_CLOCK, ManualClock
 from rocketq.common.service import running
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
-from rocketq.message.properties import decode_properties, encode_properties
+from rocketq.message.properties.codec import decode_properties, encode_properties
 from rocketq.remoting import RequestRejected
 from rocketq.store import FlushDiskType
 from tests.broker.services import Services, opened, until

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.groups import FORBID_READ, SubscriptionGroups
+from rocketq.broker.tables.groups import FORBID_READ, SubscriptionGroups
 from rocketq.common.clock import ManualClock
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.store.config import StoreConfig

@@ -9,9 +9,9 @@ from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.housekeeping import Housekeeping
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.clock import ManualClock
 from rocketq.remoting import Connection
 from rocketq.remoting.bodies.heartbeat import ConsumerData, SubscriptionData

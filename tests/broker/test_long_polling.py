@@ -8,7 +8,7 @@ from rocketq.broker.long_polling import HeldPull, LongPolling
 from rocketq.common.clock import SYSTEM_CLOCK, ManualClock
 from rocketq.filter import MessageFilter, filter_for
 from rocketq.message.hashing import tags_code
-from rocketq.message.properties import encode_properties
+from rocketq.message.properties.codec import encode_properties
 
 
 class FakePeer:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rocketq.broker import topics
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.config import BrokerConfig, LiveConfig
+from rocketq.broker.tables import topics
 from rocketq.remoting import ResponseCode
 from rocketq.store import FlushDiskType, MessageStore, PutStatus, StoreConfig
 from tests.broker.harness import TestBroker, eventually, pull_request, running_broker, send_request

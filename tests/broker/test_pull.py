@@ -11,7 +11,7 @@ import pytest
 
 from rocketq.message import MessageExt
 from rocketq.message.flags import PullFlag
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.remoting import (
     Command,
     ConnectionLost,
@@ -26,7 +26,7 @@ from rocketq.remoting.headers import (
     ResetOffset,
     UpdateConsumerOffset,
 )
-from rocketq.store.disk import Disk
+from rocketq.store.files.disk import Disk
 from tests.broker.harness import TestBroker, pull_request, running_broker, send_request
 
 SUSPEND = PullFlag.SUSPEND | PullFlag.SUBSCRIPTION

@@ -15,7 +15,7 @@ import pytest
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.message.flags import PullFlag
 from rocketq.remoting import Command, Connection, RemotingClient, RequestCode, Routes
-from rocketq.remoting.frame import decode_frame
+from rocketq.remoting.wire.frame import decode_frame
 from tests.broker.golden import frames
 from tests.broker.harness import TestBroker, running_broker
 

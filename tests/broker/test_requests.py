@@ -9,7 +9,7 @@ import pytest
 
 from rocketq.broker.broker import _NOT_ON_VIP
 from rocketq.message import MessageQueue
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.remoting import (
     Command,
     Connection,

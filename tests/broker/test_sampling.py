@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.broker.sampling import History, Rate, Readings, Windows
+from rocketq.broker.stats.sampling import History, Rate, Readings, Windows
 
 START_MS = 1_700_000_000_000
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rocketq.broker.processor.send_path import look_through_properties
+from rocketq.broker.processor.plain_send import look_through_properties
 from rocketq.message import Message
-from rocketq.message.batch import encode_batch
 from rocketq.message.flags import SysFlag
 from rocketq.message.ids import parse_offset_message_id
-from rocketq.message.properties import encode_properties
+from rocketq.message.properties.codec import encode_properties
+from rocketq.message.record.batch import encode_batch
 from rocketq.remoting import Command, RequestCode, ResponseCode
 from rocketq.remoting.headers import CreateTopic, SendMessage, SendMessageV2
 from rocketq.store import FlushDiskType

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.sampling import Rate
-from rocketq.broker.stats import BrokerStats
+from rocketq.broker.stats.sampling import Rate
+from rocketq.broker.stats.stats import BrokerStats
 from rocketq.common.clock import ManualClock
 from rocketq.store.config import StoreConfig
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketq.broker.table_file import TableFile
+from rocketq.broker.tables.table_file import TableFile
 
 
 async def test_a_change_is_on_the_disk_when_it_has_settled(tmp_path: Path) -> None:

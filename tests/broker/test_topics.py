@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.topics import Topics, check_topic_name, describe, topic
+from rocketq.broker.tables.topics import Topics, check_topic_name, describe, topic
 from rocketq.common.clock import ManualClock
 from rocketq.remoting import RequestRejected, ResponseCode
 from rocketq.remoting.bodies.registration import TopicConfig

@@ -24,7 +24,7 @@ from rocketq.message.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
-from rocketq.message.record_reader import decode_record
+from rocketq.message.record.reader import decode_record
 from rocketq.remoting import (
     Command,
     Connection,

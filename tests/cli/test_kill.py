@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.producer.producer import Producer
 from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message
 from tests.cli.programs import Server, serving

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
 from rocketq.client.errors import NoRoute
-from rocketq.client.instance import ClientInstance
-from rocketq.client.producer import Producer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.testing import LocalBroker
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypedDict, TypeVar
 
-from rocketq.client.producer import Producer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 
 PATIENCE_S = 30.0

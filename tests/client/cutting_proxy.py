@@ -18,9 +18,9 @@ from rocketq.remoting.bodies.registration import (
     TopicConfig,
     TopicConfigWrapper,
 )
-from rocketq.remoting.client import RemotingClient
-from rocketq.remoting.command import Command
 from rocketq.remoting.headers.namesrv import RegisterBroker
+from rocketq.remoting.link.client import RemotingClient
+from rocketq.remoting.wire.command import Command
 
 
 class CuttingProxy:

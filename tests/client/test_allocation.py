@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client.allocation import (
+from rocketq.client.consumer.allocation import (
     AllocationStrategy,
     Average,
     AverageByCircle,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
-from rocketq.client.producer import Producer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.flags import PullFlag
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,

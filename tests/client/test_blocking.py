@@ -21,6 +21,7 @@ from rocketq import (
     TransactionProducer,
     TransactionState,
 )
+from rocketq.client.blocking.loop_thread import loop_thread
 from rocketq.client.errors import (
     ClientClosed,
     ClientNotStarted,
@@ -28,7 +29,6 @@ from rocketq.client.errors import (
     InvalidState,
     NoRoute,
 )
-from rocketq.client.loop_thread import loop_thread
 from rocketq.testing import LocalBroker
 
 PATIENCE_S = 30.0

@@ -5,18 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rocketq.client.concurrent_consumption import ConcurrentConsumption
-from rocketq.client.consumer_statistics import ConsumerStatistics
-from rocketq.client.consumption import ConsumptionSettings
+from rocketq.client.consumer.offset_store import LocalOffsetStore
+from rocketq.client.consumer.process_queue import FlowLimits, ProcessQueue
+from rocketq.client.consumer.push.concurrent import ConcurrentConsumption
+from rocketq.client.consumer.push.consumption import ConsumptionSettings
+from rocketq.client.consumer.push.listener import ConsumeLater, Listener
+from rocketq.client.consumer.push.send_back import SendBack
+from rocketq.client.consumer.statistics import ConsumerStatistics
 from rocketq.client.errors import ClientError
-from rocketq.client.listener import ConsumeLater, Listener
-from rocketq.client.offset_store import LocalOffsetStore
-from rocketq.client.process_queue import FlowLimits, ProcessQueue
-from rocketq.client.send_back import SendBack
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import new_record
+from rocketq.message.record.writer import new_record
 from tests.client.consuming import eventually
 
 QUEUE = MessageQueue("orders", "broker-a", 0)

@@ -1,6 +1,6 @@
 """Rates and averages over the last minute and hour."""
 
-from rocketq.client.consumer_statistics import ConsumerStatistics, Meter
+from rocketq.client.consumer.statistics import ConsumerStatistics, Meter
 from rocketq.common.clock import ManualClock
 
 BEGIN_MS = 1_700_000_000_000

@@ -8,11 +8,11 @@ import pytest
 
 from rocketq.client.errors import BrokerRejected, SendFailed, SendTimeout
 from rocketq.client.hooks import SendContext
-from rocketq.client.producer import Producer
-from rocketq.client.send_result import SendStatus
+from rocketq.client.producer.producer import Producer
+from rocketq.client.producer.result import SendStatus
 from rocketq.message.message import Message
-from rocketq.remoting.command import Command
 from rocketq.remoting.errors import RequestTimeout
+from rocketq.remoting.wire.command import Command
 from tests.client.scripted_broker import ScriptedBroker, ScriptedCluster, scripted_cluster
 
 MESSAGE = Message("topic", b"x", keys=["k"])

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
-from rocketq.client.instance import ClientInstance
-from rocketq.client.producer import Producer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message
 from tests.client.consuming import eventually
 from tests.client.scripted_broker import scripted_cluster

@@ -1,4 +1,4 @@
-from rocketq.client.latency_faults import LatencyFaults
+from rocketq.client.producer.latency_faults import LatencyFaults
 from rocketq.common.clock import ManualClock
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocketq.client.listener import (
+from rocketq.client.consumer.push.listener import (
     ConsumeLater,
     ConsumeStatus,
     Delivery,
@@ -17,7 +17,7 @@ from rocketq.client.listener import (
 )
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import new_record
+from rocketq.message.record.writer import new_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Unresolvable

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from rocketq.client import listener_runner
-from rocketq.client.listener import ConsumeLater, ConsumeStatus, Delivery, Listener
-from rocketq.client.listener_runner import ListenerRunner, runner_for
-from rocketq.client.process_queue import FlowLimits, Piece, ProcessQueue
+from rocketq.client.consumer.process_queue import FlowLimits, Piece, ProcessQueue
+from rocketq.client.consumer.push import runner as listener_runner
+from rocketq.client.consumer.push.listener import ConsumeLater, ConsumeStatus, Delivery, Listener
+from rocketq.client.consumer.push.runner import ListenerRunner, runner_for
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import new_record
+from rocketq.message.record.writer import new_record
 from tests.client.consuming import eventually
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from rocketq.client.consumer.lite.consumer import LitePullConsumer
 from rocketq.client.errors import ClientNotStarted, InvalidSettings, InvalidState
-from rocketq.client.lite_pull_consumer import LitePullConsumer
-from rocketq.client.producer import Producer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.queue import MessageQueue
 from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketq.client import log_handler
-from rocketq.client.log_handler import RocketqHandler
+from rocketq.client.extras import log_handler
+from rocketq.client.extras.log_handler import RocketqHandler
 from rocketq.testing import LocalBroker
 
 
@@ -88,7 +88,7 @@ def test_what_is_too_much_is_dropped(log: logging.Logger, monkeypatch: pytest.Mo
 def test_the_sdks_own_records_are_not_sent(local_broker: LocalBroker) -> None:
     topic = local_broker.create_topic(queues=1)
     handler = RocketqHandler(topic, namesrv=local_broker.namesrv)
-    own = logging.getLogger("rocketq.client.producer")
+    own = logging.getLogger("rocketq.client.producer.producer")
     own.addHandler(handler)
     try:
         own.warning("about sending")

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
+from rocketq.client.cluster.name_servers import NameServers
 from rocketq.client.errors import InvalidSettings, NoNameServer
-from rocketq.client.name_servers import NameServers
 
 
 def test_addresses_come_from_text_or_a_list() -> None:

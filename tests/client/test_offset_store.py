@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client.offset_store import (
+from rocketq.client.consumer.offset_store import (
     LocalOffsetStore,
     OffsetTable,
     decode_offsets,

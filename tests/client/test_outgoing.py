@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client import trace_records
 from rocketq.client.errors import InvalidMessage
-from rocketq.client.outgoing import Preparation, can_batch
-from rocketq.client.producer_config import ProducerConfig
-from rocketq.client.request_reply import reply_to
+from rocketq.client.producer.options import ProducerConfig
+from rocketq.client.producer.outgoing import Preparation, can_batch
+from rocketq.client.producer.request_reply import reply_to
+from rocketq.client.trace import records as trace_records
 from rocketq.common.clock import ManualClock
-from rocketq.message.batch import split_batch
 from rocketq.message.compression import decompress
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import InvalidName
-from rocketq.message.properties import PropertyName, decode_properties
-from rocketq.message.record import new_record
+from rocketq.message.properties.codec import PropertyName, decode_properties
+from rocketq.message.record.batch import split_batch
+from rocketq.message.record.writer import new_record
 from rocketq.remoting.codes import RequestCode
 
 CLOCK = ManualClock()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client.process_queue import NOTHING_TO_COMMIT, FlowLimits, ProcessQueue
+from rocketq.client.consumer.process_queue import NOTHING_TO_COMMIT, FlowLimits, ProcessQueue
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import new_record
+from rocketq.message.record.writer import new_record
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ROOMY = FlowLimits(count=1000, size=1 << 20, span=2000)

@@ -22,9 +22,9 @@ from rocketq.client.errors import (
     TooManyPending,
 )
 from rocketq.client.hooks import SendContext
-from rocketq.client.producer import Producer, recall_broker
-from rocketq.client.selectors import by_random
-from rocketq.client.send_result import SendStatus
+from rocketq.client.producer.producer import Producer, recall_broker
+from rocketq.client.producer.result import SendStatus
+from rocketq.client.producer.selectors import by_random
 from rocketq.message.ids import parse_offset_message_id, unique_id_time
 from rocketq.message.message import Message
 from rocketq.message.names import InvalidName

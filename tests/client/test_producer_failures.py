@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.client.errors import SendFailed
-from rocketq.client.producer import Producer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message
 from rocketq.testing import LocalBroker
 from tests.client.cutting_proxy import detour

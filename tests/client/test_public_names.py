@@ -11,10 +11,10 @@ import pytest
 
 import rocketq
 import rocketq.aio
+from rocketq.client.blocking.face import Face
 from rocketq.client.config import ClientConfig, ClientOptions
-from rocketq.client.face import Face
-from rocketq.client.producer_config import ProducerConfig, ProducerOptions
-from rocketq.client.public_names import ASYNCIO, BLOCKING
+from rocketq.client.names import ASYNCIO, BLOCKING
+from rocketq.client.producer.options import ProducerConfig, ProducerOptions
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_importing_rocketq_loads_no_sdk() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout
     loaded = set(ast.literal_eval(output))
-    assert not loaded & {"rocketq.client.producer", "rocketq.remoting", "rocketq.message"}
+    assert not loaded & {"rocketq.client.producer.producer", "rocketq.remoting", "rocketq.message"}
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from rocketq.client import blocking_consumers
+from rocketq.client.blocking import consumers as blocking_consumers
+from rocketq.client.consumer.pull.consumer import PullConsumer
+from rocketq.client.consumer.pull.schedule import PullSchedule, PullTurn
+from rocketq.client.consumer.pull_result import PullStatus
 from rocketq.client.errors import InvalidSettings, MissingListener, NoRoute
-from rocketq.client.producer import Producer
-from rocketq.client.pull_consumer import PullConsumer
-from rocketq.client.pull_result import PullStatus
-from rocketq.client.pull_schedule import PullSchedule, PullTurn
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
 from tests.client.consuming import (

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.consumer.push.listener import ConsumeLater, ConsumeStatus, Delivery
+from rocketq.client.consumer.subscription import Sql
 from rocketq.client.errors import (
     BrokerRejected,
     ClientClosed,
@@ -17,10 +20,7 @@ from rocketq.client.errors import (
     MissingListener,
 )
 from rocketq.client.hooks import ConsumeContext
-from rocketq.client.listener import ConsumeLater, ConsumeStatus, Delivery
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
-from rocketq.client.subscription import Sql
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import dlq_topic
 from rocketq.message.queue import MessageQueue

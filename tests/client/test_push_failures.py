@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
-from rocketq.client.instance import ClientInstance
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
 from tests.client.cutting_proxy import detour

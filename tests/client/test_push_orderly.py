@@ -4,9 +4,9 @@ import asyncio
 from collections import defaultdict
 from pathlib import Path
 
-from rocketq.client.listener import ConsumeLater, ConsumeStatus, Delivery
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.consumer.push.listener import ConsumeLater, ConsumeStatus, Delivery
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import dlq_topic
 from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all

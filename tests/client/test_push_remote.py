@@ -1,10 +1,10 @@
 """What brokers ask of a consumer on behalf of administrators."""
 
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
+from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.errors import BrokerRejected
-from rocketq.client.instance import ClientInstance
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.reset import ResetOffsetBody

@@ -3,9 +3,9 @@
 import asyncio
 import itertools
 
-from rocketq.client.allocation import AverageByCircle
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
+from rocketq.client.consumer.allocation import AverageByCircle
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.producer.producer import Producer
 from rocketq.message.message import MessageExt
 from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.errors import ClientClosed, ReplyTimeout
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
-from rocketq.client.request_reply import reply_to
+from rocketq.client.producer.producer import Producer
+from rocketq.client.producer.request_reply import reply_to
 from rocketq.message.message import Message, MessageExt
 from tests.client.conftest import BrokerUnderTest
 from tests.client.consuming import QUICK

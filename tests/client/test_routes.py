@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from rocketq.client.cluster.routes import RouteTable, publish_view, subscribe_view
 from rocketq.client.errors import NoBroker, NoRoute
-from rocketq.client.routes import RouteTable, publish_view, subscribe_view
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.route import BrokerData, QueueData, TopicRouteData
 

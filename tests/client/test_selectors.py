@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client.latency_faults import LatencyFaults
-from rocketq.client.selectors import QueueRotation, by_hash, by_random, by_sharding_key
+from rocketq.client.producer.latency_faults import LatencyFaults
+from rocketq.client.producer.selectors import QueueRotation, by_hash, by_random, by_sharding_key
 from rocketq.common.clock import ManualClock
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue

@@ -4,13 +4,13 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client.send_frames import SendTemplate, batch_item
-from rocketq.message.batch import split_batch
-from rocketq.message.properties import encode_properties
+from rocketq.client.producer.send_frames import SendTemplate, batch_item
+from rocketq.message.properties.codec import encode_properties
+from rocketq.message.record.batch import split_batch
 from rocketq.remoting.codes import RequestCode
-from rocketq.remoting.command import Command
-from rocketq.remoting.frame import FrameSplitter
 from rocketq.remoting.headers import SendMessageV2
+from rocketq.remoting.wire.command import Command
+from rocketq.remoting.wire.frame import FrameSplitter
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=20)
 properties = st.dictionaries(names, names, max_size=5)

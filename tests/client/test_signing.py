@@ -1,9 +1,9 @@
 """Signed requests, checked against vectors of RocketMQ's own clients."""
 
+from rocketq.client.cluster.signing import RequestSigner, signing_hooks
 from rocketq.client.config import ClientConfig
-from rocketq.client.signing import RequestSigner, signing_hooks
-from rocketq.remoting.command import Command
 from rocketq.remoting.headers import GetRouteInfo
+from rocketq.remoting.wire.command import Command
 
 SIGNER = RequestSigner("rocketmq2", "12345678")
 

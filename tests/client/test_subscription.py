@@ -2,13 +2,13 @@
 
 import pytest
 
+from rocketq.client.consumer.subscription import Sql, Subscription, Subscriptions
 from rocketq.client.errors import InvalidSettings
-from rocketq.client.subscription import Sql, Subscription, Subscriptions
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import MessageExt
 from rocketq.message.names import InvalidName
-from rocketq.message.properties import encode_properties
-from rocketq.message.record import new_record
+from rocketq.message.properties.codec import encode_properties
+from rocketq.message.record.writer import new_record
 
 
 def tagged(tag: str | None) -> MessageExt:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from rocketq.client.errors import InvalidState
-from rocketq.client.template import (
+from rocketq.client.extras.template import (
     CONTENT_TYPE,
     Template,
     encode_payload,
@@ -22,7 +22,7 @@ from rocketq.client.template import (
     payload_of,
 )
 from rocketq.message.message import MessageExt
-from rocketq.message.record import new_record
+from rocketq.message.record.writer import new_record
 from rocketq.testing import LocalBroker
 from tests.client.conftest import BrokerUnderTest
 from tests.client.consuming import QUICK, eventually

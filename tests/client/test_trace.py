@@ -1,8 +1,9 @@
 """What producers and consumers record in the trace topic."""
 
-from rocketq.client.producer import Producer
-from rocketq.client.push_consumer import PushConsumer
-from rocketq.client.trace_records import (
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.producer.producer import Producer
+from rocketq.client.producer.transaction import TransactionProducer, TransactionState
+from rocketq.client.trace.records import (
     EndTransaction,
     Pub,
     SubAfter,
@@ -10,7 +11,6 @@ from rocketq.client.trace_records import (
     TraceRecord,
     decode_records,
 )
-from rocketq.client.transaction import TransactionProducer, TransactionState
 from rocketq.message.message import Message
 from tests.client.conftest import BrokerUnderTest
 from tests.client.consuming import QUICK, Received

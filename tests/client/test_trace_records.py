@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client import trace_records
-from rocketq.client.trace_records import (
+from rocketq.client.trace import records as trace_records
+from rocketq.client.trace.records import (
     EndTransaction,
     Pub,
     Recall,

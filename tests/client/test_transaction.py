@@ -7,7 +7,7 @@ import pytest
 
 from rocketq.client.errors import MissingListener
 from rocketq.client.hooks import EndTransactionContext
-from rocketq.client.transaction import TransactionProducer, TransactionState
+from rocketq.client.producer.transaction import TransactionProducer, TransactionState
 from rocketq.message.message import Message, MessageExt
 from rocketq.testing import LocalBroker
 from tests.client.conftest import BrokerUnderTest

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rocketq.message import hosts
-from rocketq.message.record import encode_record
+from rocketq.message.record.writer import encode_record
 
 SPECIFIED_FIELDS: dict[str, Any] = {
     "topic": b"TopicTest",

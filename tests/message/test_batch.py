@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.message import Message
-from rocketq.message.batch import (
+from rocketq.message.flags import SysFlag
+from rocketq.message.properties.codec import decode_properties, encode_properties
+from rocketq.message.record.batch import (
     ITEM_FIXED_SIZE,
     InvalidBatch,
     encode_batch,
     split_batch,
     unwrap_inner_batch,
 )
-from rocketq.message.flags import SysFlag
-from rocketq.message.properties import decode_properties, encode_properties
-from rocketq.message.record import new_record
-from rocketq.message.record_reader import decode_record
+from rocketq.message.record.reader import decode_record
+from rocketq.message.record.writer import new_record
 
 texts = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
 messages = st.builds(

@@ -3,8 +3,8 @@
 import random
 import zlib
 
-from rocketq.message.record import new_record
-from rocketq.message.record_reader import decode_record
+from rocketq.message.record.reader import decode_record
+from rocketq.message.record.writer import new_record
 
 
 def test_bodies_of_every_size_have_the_checksum_of_zlib() -> None:

@@ -5,10 +5,10 @@ import hashlib
 import pytest
 
 from rocketq.message import MessageExt, SysFlag
-from rocketq.message.properties import decode_properties, encode_properties
-from rocketq.message.property_scan import scan_properties
-from rocketq.message.record import new_record
-from rocketq.message.record_reader import RecordStatus, check_record, decode_record
+from rocketq.message.properties.codec import decode_properties, encode_properties
+from rocketq.message.properties.walk import scan_properties
+from rocketq.message.record.reader import RecordStatus, check_record, decode_record
+from rocketq.message.record.writer import new_record
 from tests.message import golden_stores
 
 

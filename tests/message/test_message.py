@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from rocketq.message import InvalidProperty, Message, MessageExt, MessageQueue
-from rocketq.message.properties import encode_properties
-from rocketq.message.record import new_record
-from rocketq.message.record_reader import decode_record
+from rocketq.message.properties.codec import encode_properties
+from rocketq.message.record.reader import decode_record
+from rocketq.message.record.writer import new_record
 
 
 def stored(properties: dict[str, str], body: bytes = b"body") -> MessageExt:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.message.properties import (
+from rocketq.message.properties.codec import (
     InvalidProperty,
     PropertyName,
     append_property,

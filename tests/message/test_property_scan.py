@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.message.hashing import java_hash
-from rocketq.message.properties import get_property
-from rocketq.message.property_scan import ATTRIBUTES, PropertyScan, scan_properties
+from rocketq.message.properties.codec import get_property
+from rocketq.message.properties.walk import ATTRIBUTES, PropertyScan, scan_properties
 
 known_names = st.sampled_from(sorted(ATTRIBUTES))
 names = known_names | known_names.map(lambda name: name[:-1] + b"?") | st.binary(max_size=20)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.message.record import (
+from rocketq.message.record.reader import RecordStatus, check_record, decode_record, read_record
+from rocketq.message.record.writer import (
     FIXED_SIZE,
     InvalidRecord,
     crc_tail_size,
@@ -15,7 +16,6 @@ from rocketq.message.record import (
     record_size,
     write_blank,
 )
-from rocketq.message.record_reader import RecordStatus, check_record, decode_record, read_record
 from tests.message.records import SPECIFIED_FIELDS, SPECIFIED_RECORD, encode_into, fields
 
 # --- Bytes that are known

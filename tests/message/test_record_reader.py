@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.message.record import InvalidRecord, new_record, write_blank
-from rocketq.message.record_reader import (
+from rocketq.message.record.reader import (
     RecordStatus,
     check_record,
     decode_record,
@@ -16,6 +15,7 @@ from rocketq.message.record_reader import (
     read_record,
     scan_records,
 )
+from rocketq.message.record.writer import InvalidRecord, new_record, write_blank
 from tests.message.records import SPECIFIED_RECORD, fields
 
 # --- There and back

@@ -18,9 +18,9 @@ import pytest
 from rocketq.common import json
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.remoting.codes import RequestCode
-from rocketq.remoting.command import Command
-from rocketq.remoting.frame import decode_frame
 from rocketq.remoting.headers.namesrv import PutKvConfig
+from rocketq.remoting.wire.command import Command
+from rocketq.remoting.wire.frame import decode_frame
 
 WIRE = Path(__file__).parent.parent / "golden" / "wire"
 LINKS = {"broker-namesrv", "client-namesrv", "namesrv"}

@@ -13,10 +13,7 @@ import pytest
 
 from rocketq.common.clock import ManualClock
 from rocketq.namesrv import NameServer, NamesrvConfig
-from rocketq.remoting.client import RemotingClient
 from rocketq.remoting.codes import RequestCode, ResponseCode
-from rocketq.remoting.command import Command
-from rocketq.remoting.connection import Connection
 from rocketq.remoting.headers.header import RequestHeader
 from rocketq.remoting.headers.namesrv import (
     BrokerHeartbeat,
@@ -32,7 +29,10 @@ from rocketq.remoting.headers.namesrv import (
     RegisterTopicInNamesrv,
     UnregisterBroker,
 )
-from rocketq.remoting.server import RemotingServer
+from rocketq.remoting.link.client import RemotingClient
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.server import RemotingServer
+from rocketq.remoting.wire.command import Command
 
 VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1}
 

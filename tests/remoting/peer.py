@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from rocketq.remoting import Command, RemotingServer, Routes
-from rocketq.remoting.frame import FrameSplitter, decode_frame
-from rocketq.remoting.routes import RpcHook
-from rocketq.remoting.server import ServerConfig
+from rocketq.remoting.link.handlers import RpcHook
+from rocketq.remoting.link.server import ServerConfig
+from rocketq.remoting.wire.frame import FrameSplitter, decode_frame
 
 
 class Peer:

@@ -26,7 +26,7 @@ from rocketq.remoting import (
     check,
     split_address,
 )
-from rocketq.remoting.connection import join_address
+from rocketq.remoting.link.connection import join_address
 from tests.remoting.peer import eventually, serving
 
 

@@ -12,13 +12,13 @@ from rocketq.remoting import (
     SerializeType,
     Version,
 )
-from rocketq.remoting.command import next_opaque
-from rocketq.remoting.frame import decode_frame
 from rocketq.remoting.headers import (
     PullMessage,
     QueryConsumerOffset,
     QueryConsumerOffsetResponse,
 )
+from rocketq.remoting.wire.command import next_opaque
+from rocketq.remoting.wire.frame import decode_frame
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ints = st.integers(-(2**31), 2**31 - 1)

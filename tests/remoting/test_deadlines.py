@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rocketq.remoting.deadlines import Deadlines
+from rocketq.remoting.link.deadlines import Deadlines
 from tests.remoting.peer import eventually
 
 

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.remoting import Command, RequestCode, SerializeType
-from rocketq.remoting.fast_headers import PullFields, SendFields, scan_pull, scan_send_v2
-from rocketq.remoting.fast_replies import SendReplies, reply_to_pull
-from rocketq.remoting.frame import decode_frame
 from rocketq.remoting.headers import (
     PullMessage,
     PullMessageResponse,
     SendMessageResponse,
     SendMessageV2,
 )
+from rocketq.remoting.hot.headers import PullFields, SendFields, scan_pull, scan_send_v2
+from rocketq.remoting.hot.replies import SendReplies, reply_to_pull
+from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import all_recorded
 
 texts = st.text(max_size=12) | st.text('"\\/\n\x01\x02é😀 ', max_size=8)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.remoting import BadFrame, Command, SerializeType
-from rocketq.remoting.frame import FRAME_LIMIT, FrameSplitter, decode_frame
+from rocketq.remoting.wire.frame import FRAME_LIMIT, FrameSplitter, decode_frame
 
 GOOD = b"".join(Command(1, ext_fields={"a": "b"}, body=b"body").encode())
 

@@ -8,11 +8,11 @@ import pytest
 
 from rocketq.remoting import Command, Connection, RequestCode, RunRoute, SerializeType
 from rocketq.remoting.bodies.heartbeat import HeartbeatData
-from rocketq.remoting.fast_headers import scan_pull, scan_send_v2
-from rocketq.remoting.fast_replies import SendReplies
-from rocketq.remoting.frame import decode_frame
 from rocketq.remoting.headers import PullMessage, SendMessageV2
-from rocketq.remoting.server import Routes
+from rocketq.remoting.hot.headers import scan_pull, scan_send_v2
+from rocketq.remoting.hot.replies import SendReplies
+from rocketq.remoting.link.server import Routes
+from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import recorded
 from tests.remoting.peer import Peer, eventually, serving
 from tests.remoting.test_frame import bad_frames

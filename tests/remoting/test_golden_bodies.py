@@ -65,7 +65,7 @@ from rocketq.remoting.bodies.stats import (
     RocksdbProgress,
     TopicStatsTable,
 )
-from rocketq.remoting.frame import decode_frame
+from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import Recorded, all_recorded
 
 REQUESTS: dict[str, type[Body]] = {

@@ -3,8 +3,8 @@
 import pytest
 
 from rocketq.remoting import LanguageCode, SerializeType
-from rocketq.remoting.command import Command
-from rocketq.remoting.frame import FrameSplitter, decode_frame
+from rocketq.remoting.wire.command import Command
+from rocketq.remoting.wire.frame import FrameSplitter, decode_frame
 from tests.remoting.golden import CAPTURES, recorded
 
 

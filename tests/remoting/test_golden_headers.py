@@ -7,9 +7,9 @@ import pytest
 
 from rocketq.remoting import headers
 from rocketq.remoting.codes import RequestCode
-from rocketq.remoting.frame import decode_frame
 from rocketq.remoting.headers import RequestHeader, ResponseHeader
 from rocketq.remoting.headers.header import columns
+from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import Recorded, all_recorded
 
 # Not fields of one header but keys that any request may carry (1.9), and what 5.5.0 signs.

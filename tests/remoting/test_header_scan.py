@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.remoting import BadFrame, Command, SerializeType
-from rocketq.remoting.binary_header import decode_binary_header
-from rocketq.remoting.frame import decode_frame
-from rocketq.remoting.json_header import HeaderFields, decode_json_header
+from rocketq.remoting.wire.binary_header import decode_binary_header
+from rocketq.remoting.wire.frame import decode_frame
+from rocketq.remoting.wire.json_header import HeaderFields, decode_json_header
 
 texts = st.text(max_size=12) | st.text('"\\/\b\n\r\t\x01\x02é😀 ', max_size=6)
 values = (

@@ -18,9 +18,9 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 from rocketq import Message, Producer, SendResult
 from rocketq.admin.groups import GroupProgress, progress, progress_of, total_behind
 from rocketq.admin.session import connected
+from rocketq.client.blocking.loop_thread import loop_thread
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
-from rocketq.client.instance import ClientInstance
-from rocketq.client.loop_thread import loop_thread
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.spark import environment

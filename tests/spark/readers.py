@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from rocketq.spark.options import source_options
-from rocketq.spark.source import BatchReader, StreamReader
+from rocketq.spark.read.source import BatchReader, StreamReader
 
 
 def batch_rows(**options: Any) -> list[dict[str, Any]]:

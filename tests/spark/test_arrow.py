@@ -9,27 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketq.message.batch import encode_batch, split_batch
 from rocketq.message.flags import SysFlag
 from rocketq.message.hashing import java_hash
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import Message
-from rocketq.message.properties import decode_properties, encode_properties
+from rocketq.message.properties.codec import decode_properties, encode_properties
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record import new_record
-from rocketq.message.record_reader import decode_records
-from rocketq.spark.arrow_batches import ArrowBatches
-from rocketq.spark.batch_rows import BatchRows, Numbers, UnfitRow
-from rocketq.spark.record_columns import BrokenRecords, RecordTable
-from rocketq.spark.row_writer import RESERVED
+from rocketq.message.record.batch import encode_batch, split_batch
+from rocketq.message.record.reader import decode_records
+from rocketq.message.record.writer import new_record
+from rocketq.spark.read.arrow import ArrowBatches
+from rocketq.spark.read.columns import BrokenRecords, RecordTable
 from rocketq.spark.schema import COLUMNS
-from rocketq.spark.sink_columns import (
+from rocketq.spark.write.columns import (
     map_parts,
     numbers,
     optional_texts,
     queue_numbers,
     texts,
 )
+from rocketq.spark.write.encoder import BatchRows, Numbers, UnfitRow
+from rocketq.spark.write.rows import RESERVED
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 text = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from rocketq.spark import environment, tally
+from rocketq.spark import environment
+from rocketq.spark.wire import tally
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +109,7 @@ def test_spark_finds_the_format_by_itself() -> None:
     """Looking for formats must not drag in the client: every Spark session does it."""
     program = (
         "import sys, pyspark_rocketq; print(pyspark_rocketq.DefaultSource.name(), "
-        "'rocketq.client.instance' in sys.modules, 'pyarrow' in sys.modules)"
+        "'rocketq.client.cluster.instance' in sys.modules, 'pyarrow' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.message.queue import MessageQueue
-from rocketq.spark.offsets import behind, from_json, limited, to_json
-from rocketq.spark.partitions import plan
+from rocketq.spark.read.offsets import behind, from_json, limited, to_json
+from rocketq.spark.read.partitions import plan
 
 queues = st.builds(
     MessageQueue, st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.integers(0, 9)

@@ -92,7 +92,7 @@ def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SERVER = """
 import sys
-from rocketq.spark.connect_server import connect_server
+from rocketq.spark.run.connect_server import connect_server
 
 settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 with connect_server("local[2]", settings) as server:

@@ -11,12 +11,12 @@ import pytest
 
 from rocketq import Message
 from rocketq.client.errors import BrokerRejected
-from rocketq.remoting.command import Command
-from rocketq.spark import range_pull
-from rocketq.spark.broker_socket import BrokerSocket
-from rocketq.spark.data_loss import DataLoss
+from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import sink_options
-from rocketq.spark.row_writer import write_rows
+from rocketq.spark.read import range_pull
+from rocketq.spark.read.data_loss import DataLoss
+from rocketq.spark.wire.broker_socket import BrokerSocket
+from rocketq.spark.write.rows import write_rows
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import Query, batch_rows, numbers

@@ -7,11 +7,11 @@ import zlib
 import pytest
 
 from rocketq import Message, Producer, TransactionProducer, TransactionState
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.errors import NoRoute
-from rocketq.client.instance import ClientInstance
 from rocketq.remoting.headers import ResetOffset
-from rocketq.spark.data_loss import DataLoss
 from rocketq.spark.options import InvalidOptions
+from rocketq.spark.read.data_loss import DataLoss
 from tests.spark.conftest import Cluster, wait_until
 from tests.spark.readers import Query, batch_rows, numbers
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from rocketq.client.instance import ClientInstance
-from rocketq.spark.progress import BacklogListener, backlog
+from rocketq.client.cluster.instance import ClientInstance
+from rocketq.spark.read.progress import BacklogListener, backlog
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster, wait_until
 from tests.spark.readers import batch_rows

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from rocketq import Message
+from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.errors import NameServersUnavailable
-from rocketq.client.instance import ClientInstance
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.codes import RequestCode
-from rocketq.spark.data_loss import DataLoss
-from rocketq.spark.range_pull import BrokerAway
+from rocketq.spark.read.data_loss import DataLoss
+from rocketq.spark.read.range_pull import BrokerAway
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster, wait_until
 from tests.spark.readers import Query, batch_rows, numbers

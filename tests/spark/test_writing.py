@@ -22,11 +22,11 @@ from pyspark.sql.types import (
 from rocketq import Message, Producer
 from rocketq.client.errors import NoRoute
 from rocketq.message.message import MessageExt
-from rocketq.spark import broker_socket
-from rocketq.spark.batch_sender import SendRefused
 from rocketq.spark.options import InvalidOptions, sink_options
-from rocketq.spark.row_writer import WriteFailed, Written, write_rows
-from rocketq.spark.sink import check_schema
+from rocketq.spark.wire import broker_socket
+from rocketq.spark.write.rows import WriteFailed, Written, write_rows
+from rocketq.spark.write.sender import SendRefused
+from rocketq.spark.write.sink import check_schema
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster, wait_until
 from tests.spark.readers import batch_rows, numbers

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from rocketq import Message
-from rocketq.message.batch import encode_batch
+from rocketq.message.record.batch import encode_batch
 from rocketq.store import FlushDiskType, MessageStore, PutStatus, StoreConfig
 
 from .support import message, small_config

@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from rocketq.store.disk import Disk, DiskUsage
+from rocketq.store.files.disk import Disk, DiskUsage
 
 
 class FaultyDisk(Disk):

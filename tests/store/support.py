@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rocketq.filter import MessageFilter
 from rocketq.message.message import MessageExt
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.store import GetStatus, MessageInner, MessageStore, StoreConfig
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "stores"

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
-from rocketq.message.batch import encode_batch
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import Message
-from rocketq.message.record import new_record
-from rocketq.message.record_reader import check_record, decode_record
+from rocketq.message.record.batch import encode_batch
+from rocketq.message.record.reader import check_record, decode_record
+from rocketq.message.record.writer import new_record
 from rocketq.store import BrokerRole, MessageStore, PutStatus
-from rocketq.store.running_flags import Flag
+from rocketq.store.durability.running_flags import Flag
 
 from .support import HOST, bodies, message, read_queue, small_config
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rocketq.store import MessageStore
-from rocketq.store.check import Finding, Severity, check_store
-from rocketq.store.dump import dump_store
+from rocketq.store.inspect.check import Finding, Severity, check_store
+from rocketq.store.inspect.dump import dump_store
 
 from .support import Golden, message, small_config
 

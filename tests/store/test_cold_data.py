@@ -4,7 +4,7 @@ import mmap
 from pathlib import Path
 
 from rocketq.store import MessageStore
-from rocketq.store.disk import Disk
+from rocketq.store.files.disk import Disk
 
 from .support import bodies, message, small_config
 

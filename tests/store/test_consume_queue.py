@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketq.store import GetStatus, MessageStore, StoreConfig
-from rocketq.store.consume_queue import FILLER_SIZE, ConsumeQueue, QueueEntry
-from rocketq.store.consume_queues import ConsumeQueues
-from rocketq.store.disk import Disk
 from rocketq.store.errors import StoreError
-from rocketq.store.queue_table import FILE_NAME
+from rocketq.store.files.disk import Disk
+from rocketq.store.queues.consume_queue import FILLER_SIZE, ConsumeQueue, QueueEntry
+from rocketq.store.queues.consume_queues import ConsumeQueues
+from rocketq.store.queues.queue_table import FILE_NAME
 
 from .support import bodies, message, small_config
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.store import MessageStore
-from rocketq.store.check import Severity, check_store
+from rocketq.store.inspect.check import Severity, check_store
 
 from .crash_writer import QUEUES, crash_config
 from .support import read_queue

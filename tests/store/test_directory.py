@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.store import MessageStore, StoreLocked, StoreMismatch
-from rocketq.store.directory_lock import DirectoryLock
+from rocketq.store.files.directory_lock import DirectoryLock
 
 from .support import bodies, message, small_config
 

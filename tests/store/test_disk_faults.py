@@ -11,9 +11,9 @@ import pytest
 
 from rocketq import Message
 from rocketq.common.clock import ManualClock
-from rocketq.message.batch import encode_batch
+from rocketq.message.record.batch import encode_batch
 from rocketq.store import MessageStore, PutStatus
-from rocketq.store.running_flags import Flag
+from rocketq.store.durability.running_flags import Flag
 
 from .disks import FaultyDisk, LimitedDisk
 from .support import bodies, message, read_everything, small_config

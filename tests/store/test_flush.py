@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rocketq.common.clock import ManualClock
-from rocketq.message.batch import encode_batch
 from rocketq.message.message import Message
+from rocketq.message.record.batch import encode_batch
 from rocketq.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoreConfig
-from rocketq.store.checkpoint import Checkpoint
-from rocketq.store.disk import Disk
-from rocketq.store.running_flags import Flag
+from rocketq.store.durability.checkpoint import Checkpoint
+from rocketq.store.durability.running_flags import Flag
+from rocketq.store.files.disk import Disk
 
 from .disks import FaultyDisk, SlowDisk
 from .support import bodies, message, small_config

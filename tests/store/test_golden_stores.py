@@ -8,7 +8,7 @@ import pytest
 
 from rocketq.filter import filter_for
 from rocketq.message.message import MessageExt
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.store import Boundary, GetStatus, MessageStore
 
 from .support import Golden, message, read_queue

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.store import MessageStore, StoreConfig
-from rocketq.store.check import Severity, check_store
+from rocketq.store.inspect.check import Severity, check_store
 
 from .support import message, read_queue
 

@@ -6,7 +6,7 @@ import pytest
 
 from rocketq.common.clock import ManualClock
 from rocketq.filter import compile_sql, filter_for
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.store import Boundary, GetStatus, MessageStore, StoreConfig
 
 from .support import bodies, message, read_queue, small_config

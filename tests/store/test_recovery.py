@@ -16,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketq.message.record_reader import check_record, decode_records
-from rocketq.store import MessageStore, StoreConfig, checkpoint
-from rocketq.store.check import Severity, check_store
+from rocketq.message.record.reader import check_record, decode_records
+from rocketq.store import MessageStore, StoreConfig
+from rocketq.store.durability import checkpoint
+from rocketq.store.inspect.check import Severity, check_store
 
 from .support import message, read_queue, small_config
 

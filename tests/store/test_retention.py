@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.store import GetStatus, MessageStore, StoreConfig
-from rocketq.store.running_flags import Flag
+from rocketq.store.durability.running_flags import Flag
 
 from .disks import FaultyDisk
 from .support import bodies, message, read_queue, small_config

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rocketq.admin.errors import AdminError, UnknownBroker, UnknownCluster
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common.config import parse_properties
 from rocketq.common.errors import RocketqError
 from rocketq.remoting.bodies.route import ClusterInfo, KVTable

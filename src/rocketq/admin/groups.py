@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rocketq.admin import brokers, topics
 from rocketq.admin.errors import AdminError
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.common.errors import RocketqError
 from rocketq.message.names import RETRY_PREFIX, dlq_topic, retry_topic

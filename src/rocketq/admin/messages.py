@@ -9,17 +9,17 @@ from typing import Final
 
 from rocketq.admin import groups, topics
 from rocketq.admin.errors import AdminError, UnknownBroker
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
-from rocketq.client.producer import Producer
-from rocketq.client.send_result import SendResult
+from rocketq.client.producer.producer import Producer
+from rocketq.client.producer.result import SendResult
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import PullFlag
 from rocketq.message.ids import is_offset_message_id, parse_offset_message_id
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 from rocketq.remoting.bodies.connections import ConsumerConnection
 from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult
 from rocketq.remoting.bodies.stats import ConsumeQueueView

@@ -3,7 +3,7 @@
 NameServers do not tell each other anything, so every one that is known is told.
 """
 
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common.config import parse_properties
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rocketq.admin import groups, topics
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.message.names import retry_topic
 from rocketq.message.queue import MessageQueue

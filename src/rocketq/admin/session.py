@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.name_servers import NameServers
+from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
-from rocketq.client.name_servers import NameServers
-from rocketq.client.signing import signing_hooks
 from rocketq.remoting import RemotingClient
 
 # Twice what clients wait for: some requests walk over all of a broker's topics.

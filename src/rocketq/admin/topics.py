@@ -7,8 +7,8 @@ from typing import Final
 
 from rocketq.admin import brokers
 from rocketq.admin.errors import AdminError, UnknownTopic
-from rocketq.client.allocation import Average
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.consumer.allocation import Average
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import Permission
 from rocketq.message.names import AUTO_CREATE_TOPIC, is_dlq_topic, is_retry_topic

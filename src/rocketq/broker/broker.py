@@ -20,11 +20,12 @@ from typing import Final
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
+from rocketq.broker.cluster.registration import Registration
+from rocketq.broker.cluster.topic_routes import TopicRoutes
+from rocketq.broker.cluster.topic_spreading import TopicSpreading
 from rocketq.broker.cold_data import ColdDataLimits
 from rocketq.broker.config import BrokerConfig, LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
 from rocketq.broker.delay import ScheduledMessages
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.processor.admin.cold_data import ColdDataAdminProcessor
@@ -48,21 +49,20 @@ from rocketq.broker.processor.reply import ReplyProcessor
 from rocketq.broker.processor.send import SendProcessor
 from rocketq.broker.processor.send_back import SendBackProcessor
 from rocketq.broker.queue_locks import QueueLocks
-from rocketq.broker.registration import Registration
-from rocketq.broker.request_modes import RequestModes
 from rocketq.broker.retry import RetryTopics
-from rocketq.broker.runtime_info import RuntimeInfo
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topic_routes import TopicRoutes
-from rocketq.broker.topic_spreading import TopicSpreading
-from rocketq.broker.topics import Topics
+from rocketq.broker.stats.runtime_info import RuntimeInfo
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.request_modes import RequestModes
+from rocketq.broker.tables.topics import Topics
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import running
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
-from rocketq.remoting.routes import Routes
+from rocketq.remoting.link.handlers import Routes
 from rocketq.store import MessageStore, StoreConfig
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rocketq.broker.data_version import VersionCounter
+from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.config import ConfigError, key, load_all, to_properties, update
 from rocketq.common.files import write_atomically

@@ -25,16 +25,16 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.data_version import VersionCounter
-from rocketq.broker.stats import BrokerStats
+from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.stored import stored_again
-from rocketq.broker.table_file import TableFile
+from rocketq.broker.tables.data_version import VersionCounter
+from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
-from rocketq.message.properties import get_property, remove_property, set_property
+from rocketq.message.properties.codec import get_property, remove_property, set_property
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected

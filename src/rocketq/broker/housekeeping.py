@@ -6,8 +6,8 @@ import logging
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.service import asked_to_stop
 from rocketq.store import MessageStore
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from rocketq.common.clock import Clock
 from rocketq.filter import MessageFilter
-from rocketq.message.properties import decode_properties
+from rocketq.message.properties.codec import decode_properties
 from rocketq.store.arrival import ArrivalListener
 
 logger = logging.getLogger(__name__)

@@ -14,13 +14,13 @@ Both topics are made when they are first needed.
 
 import random
 
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.queue_locks import QueueLocks
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topics import Topics
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.message.flags import Permission
 from rocketq.message.names import RETRY_PREFIX, dlq_topic, retry_topic
-from rocketq.message.properties import PropertyName, get_property, set_property
+from rocketq.message.properties.codec import PropertyName, get_property, set_property
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.codes import ResponseCode, Version

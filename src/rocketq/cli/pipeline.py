@@ -12,8 +12,8 @@ from rocketq.cli import options
 from rocketq.cli.commands import Argument, Option, group
 from rocketq.cli.failures import fail, log_to_stderr
 from rocketq.common.errors import RocketqError
-from rocketq.spark import pipeline
-from rocketq.spark.tally import READ, WRITTEN, Tallies
+from rocketq.spark.run import pipeline
+from rocketq.spark.wire.tally import READ, WRITTEN, Tallies
 
 _INTERVAL_S: Final = 0.5
 

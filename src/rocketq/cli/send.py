@@ -11,8 +11,8 @@ from rocketq.cli.commands import Argument, Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.rate_line import RateLine
 from rocketq.cli.serving import run_async
-from rocketq.client.producer import Producer
-from rocketq.client.send_result import SendResult
+from rocketq.client.producer.producer import Producer
+from rocketq.client.producer.result import SendResult
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message

@@ -16,7 +16,7 @@ Directory = Annotated[
 
 def check(directory: Directory, as_json: options.Json = False) -> None:
     """Verify every record, queue entry and index entry; code 1 when something was lost."""
-    from rocketq.store.check import Severity, check_store
+    from rocketq.store.inspect.check import Severity, check_store
 
     log_to_stderr(0)
     _check_is_store(directory)
@@ -48,7 +48,7 @@ def dump(
 ) -> None:
     """Print the messages in the order in which they were stored, one a line."""
     from rocketq.cli.message_text import data_of, line_of
-    from rocketq.store.dump import dump_store
+    from rocketq.store.inspect.dump import dump_store
 
     log_to_stderr(0)
     _check_is_store(directory)

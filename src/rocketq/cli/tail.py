@@ -22,15 +22,15 @@ from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.message_text import body_of, data_of, line_of
 from rocketq.cli.rate_line import RateLine
 from rocketq.cli.serving import run_async
-from rocketq.client.api import BrokerApi
-from rocketq.client.lite_pull_consumer import LitePullConsumer
-from rocketq.client.subscription import Expression, Sql
+from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.consumer.lite.consumer import LitePullConsumer
+from rocketq.client.consumer.subscription import Expression, Sql
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import PullFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP
-from rocketq.message.record_reader import decode_records
+from rocketq.message.record.reader import decode_records
 
 _HOLD_MS: Final = 15_000
 _PULL_TIMEOUT_S: Final = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from rocketq.client.send_result import SendResult
+from rocketq.client.producer.result import SendResult
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.queue import MessageQueue
 

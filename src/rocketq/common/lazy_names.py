@@ -1,6 +1,6 @@
 """Module attributes that are imported when they are first used (PEP 562).
 
-    __getattr__, __dir__ = lazy_names(__name__, {"Producer": "rocketq.client.blocking"})
+    __getattr__, __dir__ = lazy_names(__name__, {"Producer": "rocketq.client.blocking.producer"})
 
 `from package import Name` then costs what Name needs, and importing the package nothing.
 """

@@ -10,7 +10,7 @@ from typing import Final
 
 from rocketq.filter.errors import FilterError
 from rocketq.message.hashing import java_hash
-from rocketq.message.properties import PropertyName
+from rocketq.message.properties.codec import PropertyName
 
 EVERYTHING: Final = "*"
 _SEPARATOR: Final = "||"

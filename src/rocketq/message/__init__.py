@@ -3,7 +3,7 @@
 from rocketq.message.flags import CompressionType, Permission, PullFlag, SysFlag
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import InvalidName
-from rocketq.message.properties import InvalidProperty, PropertyName
+from rocketq.message.properties.codec import InvalidProperty, PropertyName
 from rocketq.message.queue import MessageQueue
 
 __all__ = [

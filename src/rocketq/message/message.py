@@ -7,7 +7,7 @@ A `Message` is a topic, a body and properties. Tags, keys, delay level and the l
 properties too; they have attributes here because RocketMQ knows their names.
 
 A `MessageExt` is a message as a broker stored it. It keeps the bytes of its record (layout in
-`rocketq.message.record`) and reads a field when it is asked for, so that a consumer which
+`rocketq.message.record.writer`) and reads a field when it is asked for, so that a consumer which
 looks at bodies only pays for bodies only.
 """
 
@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from rocketq.message import compression, hosts, ids
 from rocketq.message.flags import SysFlag
-from rocketq.message.properties import (
+from rocketq.message.properties.codec import (
     PropertyName,
     check_user_property,
     decode_properties,
@@ -262,7 +262,7 @@ class Message:
 class MessageExt(Message):
     """A message as a broker stored it, as consumers get it.
 
-    Made by `rocketq.message.record_reader.decode_records` and its kin, which check the record
+    Made by `rocketq.message.record.reader.decode_records` and its kin, which check the record
     first. Topic, properties, body and `reconsume_times` may be changed by the client in memory;
     the rest is what the record says.
     """
@@ -289,7 +289,7 @@ class MessageExt(Message):
         self._properties = None
         self._reconsume_times = None
 
-    # Positions are those of rocketq.message.record; a host of 20 bytes shifts what follows.
+    # Positions are those of rocketq.message.record.writer; a host of 20 bytes shifts what follows.
 
     @property
     def store_size(self) -> int:

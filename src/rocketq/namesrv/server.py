@@ -19,12 +19,12 @@ from rocketq.namesrv.processor.routes import RouteProcessor
 from rocketq.namesrv.processor.settings import SettingsProcessor
 from rocketq.namesrv.registration import MinimumIdChange
 from rocketq.namesrv.route_registry import RouteRegistry
-from rocketq.remoting.client import RemotingClient
-from rocketq.remoting.command import Command
-from rocketq.remoting.connection import Connection
 from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.namesrv import NotifyMinBrokerIdChange
-from rocketq.remoting.server import RemotingServer, Routes, ServerConfig
+from rocketq.remoting.link.client import RemotingClient
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.server import RemotingServer, Routes, ServerConfig
+from rocketq.remoting.wire.command import Command
 
 logger = logging.getLogger(__name__)
 

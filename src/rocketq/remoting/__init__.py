@@ -1,9 +1,6 @@
 """The remoting protocol: frames, commands, typed headers and bodies, servers and clients."""
 
-from rocketq.remoting.client import ClientConfig, RemotingClient, check, split_address
 from rocketq.remoting.codes import LanguageCode, RequestCode, ResponseCode, SerializeType, Version
-from rocketq.remoting.command import Command, next_opaque
-from rocketq.remoting.connection import Connection
 from rocketq.remoting.errors import (
     BadFrame,
     ConnectFailed,
@@ -14,8 +11,11 @@ from rocketq.remoting.errors import (
     TooManyRequests,
 )
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader
-from rocketq.remoting.routes import Handler, Route, Routes, RpcHook, RunRoute
-from rocketq.remoting.server import RemotingServer, ServerConfig
+from rocketq.remoting.link.client import ClientConfig, RemotingClient, check, split_address
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.handlers import Handler, Route, Routes, RpcHook, RunRoute
+from rocketq.remoting.link.server import RemotingServer, ServerConfig
+from rocketq.remoting.wire.command import Command, next_opaque
 
 __all__ = [
     "BadFrame",

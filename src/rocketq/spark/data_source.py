@@ -27,24 +27,24 @@ class RocketqDataSource(DataSource):
         return ddl(source_options(self.options, streaming=None).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from rocketq.spark.source import BatchReader
+        from rocketq.spark.read.source import BatchReader
 
         return BatchReader(self._source(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from rocketq.spark.source import StreamReader
+        from rocketq.spark.read.source import StreamReader
 
         return StreamReader(self._source(schema, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from rocketq.spark.sink import BatchWriter
+        from rocketq.spark.write.sink import BatchWriter
 
         if overwrite:
             raise InvalidOptions("rocketq sink: a topic cannot be overwritten; use mode('append')")
         return BatchWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from rocketq.spark.sink import StreamWriter
+        from rocketq.spark.write.sink import StreamWriter
 
         return StreamWriter(sink_options(self.options), schema)
 

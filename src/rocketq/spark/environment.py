@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JAVA_AT_LEAST: Final = 17
 QUIET_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
-WORKER_PATH: Final = Path(__file__).with_name("worker_path")
+WORKER_PATH: Final = Path(__file__).with_name("run") / "worker_path"
 """What makes Python workers start faster."""
 _INSTALL_JAVA: Final = (
     "install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one"

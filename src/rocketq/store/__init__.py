@@ -1,12 +1,12 @@
 """The message store: a broker's messages on disk, in RocketMQ's own files."""
 
 from rocketq.store.config import BrokerRole, FlushDiskType, StoreConfig
-from rocketq.store.consume_queue import QueueEntry
 from rocketq.store.errors import CorruptStore, StoreError, StoreLocked, StoreMismatch
 from rocketq.store.message_inner import MessageInner
 from rocketq.store.message_store import MessageStore, QueryResult
+from rocketq.store.queues.consume_queue import QueueEntry
+from rocketq.store.queues.time_search import Boundary
 from rocketq.store.results import AppendResult, GetResult, GetStatus, PutStatus
-from rocketq.store.time_search import Boundary
 
 __all__ = [
     "AppendResult",

@@ -1,7 +1,7 @@
 cimport cython
 
-from rocketq.store.index_file cimport IndexFile
-from rocketq.store.queue_tail cimport QueueTail
+from rocketq.store.index.index_file cimport IndexFile
+from rocketq.store.queues.queue_tail cimport QueueTail
 
 
 @cython.final

@@ -17,15 +17,15 @@ This module is compiled where that is possible.
 import cython
 
 from rocketq.message.hashing import java_hash_bytes
-from rocketq.message.property_scan import scan_properties
+from rocketq.message.properties.walk import scan_properties
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp
-    from cython.cimports.rocketq.store.index_file import IndexFile, positive_hash
-    from cython.cimports.rocketq.store.queue_tail import QueueTail
+    from cython.cimports.rocketq.store.index.index_file import IndexFile, positive_hash
+    from cython.cimports.rocketq.store.queues.queue_tail import QueueTail
 else:
-    from rocketq.store.index_file import IndexFile, positive_hash
-    from rocketq.store.queue_tail import QueueTail
+    from rocketq.store.index.index_file import IndexFile, positive_hash
+    from rocketq.store.queues.queue_tail import QueueTail
 
 _TRANSACTION = cython.declare(cython.int, 0xC)
 _PREPARED = cython.declare(cython.int, 0x4)

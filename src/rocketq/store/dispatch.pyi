@@ -1,6 +1,6 @@
 from rocketq.store.arrival import ArrivalListener
-from rocketq.store.index import Index
-from rocketq.store.queue_tail import QueueTail
+from rocketq.store.index.index import Index
+from rocketq.store.queues.queue_tail import QueueTail
 
 class Dispatcher:
     position: int

@@ -24,32 +24,32 @@ from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_system_topic
-from rocketq.message.record import InvalidRecord
-from rocketq.message.record_reader import check_record, decode_record, read_record
-from rocketq.store.append import Appender
+from rocketq.message.record.reader import check_record, decode_record, read_record
+from rocketq.message.record.writer import InvalidRecord
 from rocketq.store.arrival import ArrivalListener
-from rocketq.store.checkpoint import Checkpoint, Progress
-from rocketq.store.cold_data import ColdData, ColdRange
-from rocketq.store.commit_log import CommitLog
 from rocketq.store.config import BrokerRole, StoreConfig
-from rocketq.store.consume_queue import ConsumeQueue, QueueEntry
-from rocketq.store.consume_queues import ConsumeQueues
-from rocketq.store.directory_lock import AbortFile, DirectoryLock
-from rocketq.store.disk import Disk, is_passing
 from rocketq.store.dispatch import Dispatcher
-from rocketq.store.flush import DerivedFlush, LogFlush
-from rocketq.store.index import Index
-from rocketq.store.log_scan import Damage, LogReplay
+from rocketq.store.durability.checkpoint import Checkpoint, Progress
+from rocketq.store.durability.flush import DerivedFlush, LogFlush
+from rocketq.store.durability.log_scan import Damage, LogReplay
+from rocketq.store.durability.recovery import Recovery, RecoveryReport
+from rocketq.store.durability.replay import Replay
+from rocketq.store.durability.running_flags import Flag, RunningFlags
+from rocketq.store.files.directory_lock import AbortFile, DirectoryLock
+from rocketq.store.files.disk import Disk, is_passing
+from rocketq.store.index.index import Index
+from rocketq.store.log.append import Appender
+from rocketq.store.log.cold_data import ColdData, ColdRange
+from rocketq.store.log.commit_log import CommitLog
 from rocketq.store.message_inner import MessageInner
-from rocketq.store.queue_table import take_queue_table, write_queue_table
-from rocketq.store.reader import QueueReader
-from rocketq.store.recovery import Recovery, RecoveryReport
-from rocketq.store.replay import Replay
+from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.consume_queues import ConsumeQueues
+from rocketq.store.queues.queue_table import take_queue_table, write_queue_table
+from rocketq.store.queues.reader import QueueReader
+from rocketq.store.queues.time_search import Boundary, offset_by_time
 from rocketq.store.results import AppendResult, GetResult, PutStatus
-from rocketq.store.retention import Retention
-from rocketq.store.running_flags import Flag, RunningFlags
-from rocketq.store.statistics import StoreStatistics, readable_size
-from rocketq.store.time_search import Boundary, offset_by_time
+from rocketq.store.upkeep.retention import Retention
+from rocketq.store.upkeep.statistics import StoreStatistics, readable_size
 
 logger = logging.getLogger(__name__)
 
@@ -399,7 +399,7 @@ class MessageStore:
     def cold_range(
         self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int = 0
     ) -> ColdRange | None:
-        """What a `get` would have to wait for; see `rocketq.store.cold_data`."""
+        """What a `get` would have to wait for; see `rocketq.store.log.cold_data`."""
         return self._cold.range_of(topic, queue_id, offset, max_count, max_bytes)
 
     async def load(self, cold: ColdRange) -> None:
@@ -469,7 +469,7 @@ class MessageStore:
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER
     ) -> int:
-        """The number of the message stored at a time; see `rocketq.store.time_search`."""
+        """The number of the message stored at a time; see `rocketq.store.queues.time_search`."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.groups import SubscriptionGroups
+from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.clock import Clock
 from rocketq.filter import FilterError, MessageFilter, filter_for
 from rocketq.remoting import Command, Connection

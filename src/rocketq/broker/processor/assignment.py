@@ -10,11 +10,11 @@ import logging
 from typing import Final
 
 from rocketq.broker.clients.consumers import BROADCASTING, ConsumerTable
-from rocketq.broker.groups import SubscriptionGroups
-from rocketq.broker.request_modes import RequestModes
-from rocketq.broker.topic_routes import TopicRoutes
-from rocketq.broker.topics import Topics
-from rocketq.client.allocation import AllocationStrategy, Average, AverageByCircle
+from rocketq.broker.cluster.topic_routes import TopicRoutes
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.request_modes import RequestModes
+from rocketq.broker.tables.topics import Topics
+from rocketq.client.consumer.allocation import AllocationStrategy, Average, AverageByCircle
 from rocketq.message.names import is_retry_topic
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes

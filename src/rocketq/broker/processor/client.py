@@ -9,8 +9,8 @@ from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.groups import SubscriptionGroups
-from rocketq.broker.topics import Topics
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.message.names import retry_topic
 from rocketq.remoting import (

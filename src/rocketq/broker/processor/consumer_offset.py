@@ -3,9 +3,9 @@
 import os
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.groups import SubscriptionGroups
-from rocketq.broker.topics import Topics
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.headers import (
     GetEarliestMsgStoretime,

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.stats import BrokerStats
+from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.transaction import half as stages
 from rocketq.broker.writer import MessageWriter
@@ -18,7 +18,7 @@ from rocketq.common.clock import Clock
 from rocketq.message.flags import SysFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_HALF_TOPIC
-from rocketq.message.properties import PropertyName
+from rocketq.message.properties.codec import PropertyName
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.headers import EndTransaction
 from rocketq.store import AppendResult, MessageStore, PutStatus

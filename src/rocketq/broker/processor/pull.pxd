@@ -2,8 +2,8 @@
 
 cimport cython
 
-from rocketq.remoting.command cimport Command as CommandType
-from rocketq.remoting.fast_headers cimport PullFields as PullFieldsType
+from rocketq.remoting.wire.command cimport Command as CommandType
+from rocketq.remoting.hot.headers cimport PullFields as PullFieldsType
 from rocketq.store.results cimport GetResult as GetResultType
 
 

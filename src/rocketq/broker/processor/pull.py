@@ -22,15 +22,15 @@ from typing import Final
 from rocketq.broker import remarks
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.long_polling import HeldPull, LongPolling
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topics import Topics
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.filter import MessageFilter
 from rocketq.message.flags import Permission, PullFlag
 from rocketq.message.names import is_retry_topic
-from rocketq.message.properties import PropertyName
+from rocketq.message.properties.codec import PropertyName
 from rocketq.remoting import (
     Command,
     Connection,
@@ -42,11 +42,11 @@ from rocketq.remoting import (
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
 from rocketq.remoting.bodies.registration import TopicConfig
-from rocketq.remoting.fast_headers import PullFields, pull_fields, scan_pull
-from rocketq.remoting.fast_replies import reply_to_pull
 from rocketq.remoting.headers import PullMessage
+from rocketq.remoting.hot.headers import PullFields, pull_fields, scan_pull
+from rocketq.remoting.hot.replies import reply_to_pull
 from rocketq.store import GetResult, GetStatus, MessageStore
-from rocketq.store.cold_data import ColdRange
+from rocketq.store.log.cold_data import ColdRange
 
 logger = logging.getLogger(__name__)
 

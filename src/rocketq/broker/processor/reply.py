@@ -22,7 +22,7 @@ from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
 from rocketq.message.hosts import decode_host, encode_host, format_host
 from rocketq.message.ids import offset_message_id
-from rocketq.message.properties import PropertyName, decode_properties, encode_properties
+from rocketq.message.properties.codec import PropertyName, decode_properties, encode_properties
 from rocketq.remoting import (
     Command,
     Connection,

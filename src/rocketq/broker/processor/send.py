@@ -17,10 +17,10 @@ from typing import Final
 from rocketq.broker import remarks
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.processor.send_path import SendPath
+from rocketq.broker.processor.plain_send import SendPath
 from rocketq.broker.retry import RetryTopics
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topics import Topics, check_topic_name, describe
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.topics import Topics, check_topic_name, describe
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
@@ -28,8 +28,8 @@ from rocketq.message import names
 from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
 from rocketq.message.ids import UniqueIds
-from rocketq.message.properties import PropertyName, decode_properties, encode_properties
-from rocketq.message.property_scan import scan_properties
+from rocketq.message.properties.codec import PropertyName, decode_properties, encode_properties
+from rocketq.message.properties.walk import scan_properties
 from rocketq.remoting import (
     Command,
     Connection,
@@ -40,9 +40,9 @@ from rocketq.remoting import (
     RunRoute,
 )
 from rocketq.remoting.bodies.registration import TopicConfig
-from rocketq.remoting.fast_headers import SendFields, scan_send_v2
-from rocketq.remoting.fast_replies import message_ids
 from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessageV2
+from rocketq.remoting.hot.headers import SendFields, scan_send_v2
+from rocketq.remoting.hot.replies import message_ids
 from rocketq.store import AppendResult, MessageInner, MessageStore, PutStatus
 
 logger = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ import random
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.retry import RetryTopics
-from rocketq.broker.stats import BrokerStats
+from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.stored import stored_again
 from rocketq.broker.writer import MessageWriter
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import MessageExt
-from rocketq.message.properties import PropertyName, get_property, set_property
+from rocketq.message.properties.codec import PropertyName, get_property, set_property
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.headers import ConsumerSendMsgBack
 from rocketq.store import MessageInner, MessageStore, PutStatus

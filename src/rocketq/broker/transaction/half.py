@@ -14,8 +14,13 @@ from rocketq.broker.stored import stored_again
 from rocketq.message.flags import SysFlag, with_transaction_type
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
-from rocketq.message.properties import PropertyName, get_property, remove_property, set_property
-from rocketq.message.record import new_record
+from rocketq.message.properties.codec import (
+    PropertyName,
+    get_property,
+    remove_property,
+    set_property,
+)
+from rocketq.message.record.writer import new_record
 from rocketq.store import AppendResult, MessageInner
 
 HALF_QUEUE: Final = 0

@@ -21,8 +21,8 @@ from typing import Final
 
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.topics import Topics
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.topics import Topics
 from rocketq.broker.transaction import half as stages
 from rocketq.broker.transaction.half import HALF_QUEUE
 from rocketq.broker.transaction.op_log import OpLog, decode_marks
@@ -38,7 +38,7 @@ from rocketq.message.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
-from rocketq.message.properties import PropertyName
+from rocketq.message.properties.codec import PropertyName
 from rocketq.store import MessageInner, MessageStore, PutStatus
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from rocketq.admin import brokers
 from rocketq.admin.brokers import BrokerState
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
 from rocketq.cli.commands import Option
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 
 _HEAD: Final = (
     "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:<11}  {:<12}  {:<8}  {:<10}"

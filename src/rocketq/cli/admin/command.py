@@ -21,7 +21,7 @@ from rocketq.cli import options
 from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.failures import fail, log_to_stderr
 from rocketq.cli.serving import run_async
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
 

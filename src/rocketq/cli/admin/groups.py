@@ -18,7 +18,7 @@ from rocketq.cli.admin.command import (
 from rocketq.cli.admin.java_text import group_fields, group_text
 from rocketq.cli.admin.times import to_the_second
 from rocketq.cli.commands import Option, UsageError
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common import json
 from rocketq.message.names import is_retry_topic
 from rocketq.message.queue import MessageQueue

@@ -11,7 +11,7 @@ from rocketq.cli.admin.java_text import map_text, message_text, queue_text, text
 from rocketq.cli.admin.times import parse_optional_time, to_the_millisecond
 from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.message_text import data_of
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.message import Message, MessageExt
 
 _SENT: Final = "{:<32}  {:<4}  {:<20}    {}"

@@ -5,7 +5,7 @@ from typing import Annotated
 from rocketq.admin import name_servers
 from rocketq.cli.admin.command import Report, command
 from rocketq.cli.commands import Option
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 
 Namespace = Annotated[str, Option("-s", "--namespace", metavar="NAMESPACE", help="The namespace.")]
 Key = Annotated[str, Option("-k", "--key", metavar="KEY", help="The key.")]

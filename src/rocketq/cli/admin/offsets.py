@@ -7,7 +7,7 @@ from rocketq.admin.offsets import ResetResult
 from rocketq.cli.admin.command import Report, RouteCluster, Topic, command, flag
 from rocketq.cli.admin.times import parse_time
 from rocketq.cli.commands import Option, UsageError
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.queue import MessageQueue
 
 _NEW: Final = "{:<40}  {:<40}  {:<40}"

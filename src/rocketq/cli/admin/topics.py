@@ -16,7 +16,7 @@ from rocketq.cli.admin.command import (
 from rocketq.cli.admin.java_text import map_text, topic_text
 from rocketq.cli.admin.times import to_the_millisecond
 from rocketq.cli.commands import Option, UsageError
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common import json
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.bodies.route import TopicRouteData

@@ -10,8 +10,8 @@ from typing import Final
 
 from rocketq.cli.bench.sending import MakeBody
 from rocketq.cli.bench.tally import Budget, Tally
-from rocketq.client.lite_pull_consumer import LitePullConsumer
-from rocketq.client.push_consumer import PushConsumer
+from rocketq.client.consumer.lite.consumer import LitePullConsumer
+from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.message.message import MessageExt
 
 # After this long without a message those still missing do not come any more.

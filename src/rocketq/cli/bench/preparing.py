@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from rocketq.admin import brokers, connected, groups, messages
 from rocketq.admin import topics as admin_topics
 from rocketq.cli.failures import CannotStart
-from rocketq.client.api import BrokerApi
+from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
 

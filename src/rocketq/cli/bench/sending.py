@@ -18,8 +18,8 @@ from functools import partial
 from typing import Final
 
 from rocketq.cli.bench.tally import Budget, Tally
-from rocketq.client.producer import Producer
-from rocketq.client.send_result import SendResult, SendStatus
+from rocketq.client.producer.producer import Producer
+from rocketq.client.producer.result import SendResult, SendStatus
 from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message
 

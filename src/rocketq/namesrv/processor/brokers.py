@@ -10,8 +10,6 @@ from rocketq.namesrv.route_registry import RouteRegistry
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.bodies.route import BrokerMemberGroup, KVTable
 from rocketq.remoting.codes import ResponseCode
-from rocketq.remoting.command import Command
-from rocketq.remoting.connection import Connection
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.namesrv import (
     BrokerHeartbeat,
@@ -22,7 +20,9 @@ from rocketq.remoting.headers.namesrv import (
     RegisterBrokerResponse,
     UnregisterBroker,
 )
-from rocketq.remoting.server import Routes
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.server import Routes
+from rocketq.remoting.wire.command import Command
 
 
 class BrokerProcessor:

@@ -11,8 +11,6 @@ from rocketq.namesrv.registration import MASTER_ID
 from rocketq.namesrv.route_registry import RouteForm, RouteRegistry
 from rocketq.remoting.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rocketq.remoting.codes import RequestCode, ResponseCode, Version
-from rocketq.remoting.command import Command
-from rocketq.remoting.connection import Connection
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.namesrv import (
     AddWritePerm,
@@ -24,7 +22,9 @@ from rocketq.remoting.headers.namesrv import (
     WipeWritePerm,
     WipeWritePermResponse,
 )
-from rocketq.remoting.server import Routes
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.server import Routes
+from rocketq.remoting.wire.command import Command
 
 _FAQ: Final = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 

@@ -5,8 +5,6 @@ from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import KvConfig
 from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.codes import RequestCode, ResponseCode
-from rocketq.remoting.command import Command
-from rocketq.remoting.connection import Connection
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.namesrv import (
     DeleteKvConfig,
@@ -15,7 +13,9 @@ from rocketq.remoting.headers.namesrv import (
     GetKvListByNamespace,
     PutKvConfig,
 )
-from rocketq.remoting.server import Routes
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.server import Routes
+from rocketq.remoting.wire.command import Command
 
 
 class SettingsProcessor:

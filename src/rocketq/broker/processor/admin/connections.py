@@ -3,7 +3,7 @@
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
-from rocketq.broker.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.remoting import (
     Command,
     Connection,

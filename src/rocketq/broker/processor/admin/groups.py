@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from rocketq.broker.attributes import GROUP_ATTRIBUTES, InvalidAttribute, apply_changes
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.groups import FORBID_READ, SubscriptionGroups
 from rocketq.broker.processor.admin.paging import page_of
-from rocketq.broker.stats import BrokerStats
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.attributes import GROUP_ATTRIBUTES, InvalidAttribute, apply_changes
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import FORBID_READ, SubscriptionGroups
 from rocketq.message.names import InvalidName, validate_group
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.groups import (

@@ -7,11 +7,11 @@ told instead and move themselves, as RocketMQ did before 5.0.
 
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
 from rocketq.broker.delay import ScheduledMessages
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.long_polling import LongPolling
-from rocketq.broker.topics import Topics
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
     Command,

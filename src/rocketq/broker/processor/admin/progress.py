@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.groups import SubscriptionGroups
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topics import Topics
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes

@@ -5,9 +5,9 @@ import asyncio
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.groups import SubscriptionGroups
 from rocketq.broker.processor.admin.remarks import PRESET
-from rocketq.broker.topics import Topics
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.message.ids import InvalidMessageId, parse_offset_message_id
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (

@@ -2,8 +2,8 @@
 
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.processor.admin.remarks import PRESET
-from rocketq.broker.runtime_info import RuntimeInfo
-from rocketq.broker.topics import Topics
+from rocketq.broker.stats.runtime_info import RuntimeInfo
+from rocketq.broker.tables.topics import Topics
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.replication import HARuntimeInfo
 from rocketq.remoting.bodies.route import KVTable

@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rocketq.broker.attributes import (
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.processor.admin.paging import page_of
+from rocketq.broker.processor.admin.remarks import PRESET
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.attributes import (
     MESSAGE_TYPE,
     MIXED,
     TOPIC_ATTRIBUTES,
@@ -11,12 +15,8 @@ from rocketq.broker.attributes import (
     apply_changes,
     parse_changes,
 )
-from rocketq.broker.config import LiveConfig
-from rocketq.broker.consumer_offsets import ConsumerOffsets
-from rocketq.broker.processor.admin.paging import page_of
-from rocketq.broker.processor.admin.remarks import PRESET
-from rocketq.broker.stats import BrokerStats
-from rocketq.broker.topics import Topics, check_topic_name
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.topics import Topics, check_topic_name
 from rocketq.message.names import RETRY_PREFIX
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.registration import TopicConfig, TopicConfigList

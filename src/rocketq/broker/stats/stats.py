@@ -1,0 +1,293 @@
+"""What a broker counts: messages in and out, by topic, by group and in all.
+
+Counting happens on the send and pull paths, so it is a look-up and three integer
+additions, per queue and nothing else. Everything that can be derived is derived when one
+timer samples the counters (every 10 s) or when somebody asks: a topic is the sum of its
+queues, the broker is the sum of its topics.
+
+RocketMQ's names for the figures, as `mqadmin` and the dashboard ask for them, and the form
+of the key that goes with each:
+
+    TOPIC_PUT_NUMS, TOPIC_PUT_SIZE      topic
+    QUEUE_PUT_NUMS, QUEUE_PUT_SIZE      topic@queueId
+    GROUP_GET_NUMS, GROUP_GET_SIZE      topic@group
+    QUEUE_GET_NUMS, QUEUE_GET_SIZE      topic@queueId@group
+    BROKER_PUT_NUMS, BROKER_GET_NUMS, and both _WITHOUT_SYSTEM_TOPIC
+                                        cluster name
+    SNDBCK_PUT_NUMS, DLQ_PUT_NUMS       topic@group, counted one by one
+    CHANNEL_ACTIVITY                    CONNECT, CLOSE
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.stats.sampling import History, Rate, Reading, Window, Windows
+from rocketq.common.clock import Clock
+from rocketq.common.service import asked_to_stop
+from rocketq.message.names import is_system_topic
+
+SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
+DLQ_PUT_NUMS = "DLQ_PUT_NUMS"
+
+_SAMPLE_PERIOD_S = 10.0
+
+
+class Flow:
+    """Messages that took one way: into a queue, or out of it to a group."""
+
+    __slots__ = ("by_message", "by_size", "messages", "requests", "size")
+
+    def __init__(self, windows: Windows) -> None:
+        self.messages = 0
+        self.size = 0
+        self.requests = 0
+        self.by_message = History(windows)
+        self.by_size = History(windows)
+
+    def sample(self, due: list[Window]) -> None:
+        self.by_message.take(due, self.messages, self.requests)
+        self.by_size.take(due, self.size, self.requests)
+
+    def become_sum_of(self, parts: Iterable["Flow"]) -> None:
+        self.messages = self.size = self.requests = 0
+        for part in parts:
+            self.messages += part.messages
+            self.size += part.size
+            self.requests += part.requests
+
+
+class Snapshot(NamedTuple):
+    """One figure, as `viewBrokerStats` answers it."""
+
+    minute: Rate
+    hour: Rate
+    day: Rate
+
+
+class BrokerStats:
+    """Counted by the processors, sampled by its own loop, read by the admin requests."""
+
+    def __init__(self, live: LiveConfig, clock: Clock) -> None:
+        self._live = live
+        self._clock = clock
+        self._windows = Windows()
+        # topic -> queue id -> flow, and (topic, group) -> queue id -> flow
+        self._puts: dict[str, dict[int, Flow]] = {}
+        self._gets: dict[tuple[str, str], dict[int, Flow]] = {}
+        self._topics: dict[str, Flow] = {}
+        self._groups: dict[tuple[str, str], Flow] = {}
+        self._broker = {
+            name: Flow(self._windows)
+            for name in (
+                "BROKER_PUT_NUMS",
+                "BROKER_GET_NUMS",
+                "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC",
+                "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC",
+            )
+        }
+        self._counted: dict[tuple[str, str], Flow] = {}
+        # What deleted topics had counted, so that the totals never go back.
+        self._past_puts = 0
+        self._past_gets = 0
+        self._day = self._local_day()
+        self.put_until_yesterday_morning = 0
+        self.put_until_this_morning = 0
+        self.got_until_yesterday_morning = 0
+        self.got_until_this_morning = 0
+
+    # ---------------------------------------------------------------- counting
+
+    def messages_put(
+        self, topic: str, queue_id: int, count: int, size: int, requests: int = 1
+    ) -> None:
+        """Messages were stored, `size` bytes of them, with so many requests."""
+        try:
+            flow = self._puts[topic][queue_id]
+        except KeyError:
+            flow = self._puts.setdefault(topic, {})[queue_id] = Flow(self._windows)
+            self._topics.setdefault(topic, Flow(self._windows))
+        flow.messages += count
+        flow.size += size
+        flow.requests += requests
+
+    def messages_got(self, group: str, topic: str, queue_id: int, count: int, size: int) -> None:
+        """Messages were handed to a consumer group."""
+        key = (topic, group)
+        try:
+            flow = self._gets[key][queue_id]
+        except KeyError:
+            flow = self._gets.setdefault(key, {})[queue_id] = Flow(self._windows)
+            self._groups.setdefault(key, Flow(self._windows))
+        flow.messages += count
+        flow.size += size
+        flow.requests += 1
+
+    def message_sent_back(self, group: str, topic: str) -> None:
+        self._count(SNDBCK_PUT_NUMS, f"{topic}@{group}")
+
+    def message_sent_to_dlq(self, group: str, topic: str) -> None:
+        self._count(DLQ_PUT_NUMS, f"{topic}@{group}")
+
+    def channel_event(self, name: str) -> None:
+        self._count("CHANNEL_ACTIVITY", name)
+
+    def _count(self, name: str, key: str) -> None:
+        flow = self._counted.get((name, key))
+        if flow is None:
+            flow = self._counted[name, key] = Flow(self._windows)
+        flow.messages += 1
+        flow.requests += 1
+
+    # ---------------------------------------------------------------- sampling
+
+    async def run(self, stop: asyncio.Event) -> None:
+        self.sample()
+        while not await asked_to_stop(stop, within_s=_SAMPLE_PERIOD_S):
+            self.sample()
+
+    def sample(self) -> None:
+        """Take a reading of every counter; called every 10 s."""
+        due = self._windows.advance(self._clock.now_ms())
+        if not due:
+            return
+        self._sum_up()
+        for flow in self._all_flows():
+            flow.sample(due)
+        self._note_midnight()
+
+    def _all_flows(self) -> Iterator[Flow]:
+        for queues in (*self._puts.values(), *self._gets.values()):
+            yield from queues.values()
+        yield from self._topics.values()
+        yield from self._groups.values()
+        yield from self._broker.values()
+        yield from self._counted.values()
+
+    def _sum_up(self) -> None:
+        """Bring what is derived up to date with what is counted."""
+        for topic, queues in self._puts.items():
+            self._topics[topic].become_sum_of(queues.values())
+        for key, queues in self._gets.items():
+            self._groups[key].become_sum_of(queues.values())
+        user_topics = [flow for topic, flow in self._topics.items() if not is_system_topic(topic)]
+        user_groups = [
+            flow for (topic, _), flow in self._groups.items() if not is_system_topic(topic)
+        ]
+        broker = self._broker
+        broker["BROKER_PUT_NUMS"].become_sum_of(self._topics.values())
+        broker["BROKER_GET_NUMS"].become_sum_of(self._groups.values())
+        broker["BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"].become_sum_of(user_topics)
+        broker["BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"].become_sum_of(user_groups)
+        for name, flow in broker.items():
+            flow.messages += self._past_puts if "_PUT_" in name else self._past_gets
+
+    def _note_midnight(self) -> None:
+        today = self._local_day()
+        if today == self._day:
+            return
+        self._day = today
+        self.put_until_yesterday_morning = self.put_until_this_morning
+        self.got_until_yesterday_morning = self.got_until_this_morning
+        self.put_until_this_morning = self.put_total
+        self.got_until_this_morning = self.got_total
+
+    def _local_day(self) -> tuple[int, int]:
+        moment = time.localtime(self._clock.now_ms() / 1000)
+        return moment.tm_year, moment.tm_yday
+
+    # ----------------------------------------------------------------- reading
+
+    @property
+    def put_total(self) -> int:
+        """Messages stored since start, those of system topics left out."""
+        return self._past_puts + sum(
+            flow.messages
+            for topic, queues in self._puts.items()
+            if not is_system_topic(topic)
+            for flow in queues.values()
+        )
+
+    @property
+    def got_total(self) -> int:
+        """Messages handed out since start, those of system topics left out."""
+        return self._past_gets + sum(
+            flow.messages
+            for (topic, _), queues in self._gets.items()
+            if not is_system_topic(topic)
+            for flow in queues.values()
+        )
+
+    def topic_put_tps(self, topic: str) -> float:
+        flow = self._topics.get(topic)
+        return 0.0 if flow is None else flow.by_message.minute.tps
+
+    def group_get_tps(self, group: str, topic: str) -> float:
+        flow = self._groups.get((topic, group))
+        return 0.0 if flow is None else flow.by_message.minute.tps
+
+    def view(self, name: str, key: str) -> Snapshot | None:
+        """One figure under RocketMQ's name for it, or None if nothing was counted under it."""
+        flow = self._find(name, key)
+        if flow is None:
+            return None
+        is_size = name.endswith("_SIZE")
+        history = flow.by_size if is_size else flow.by_message
+        counted = flow.size if is_size else flow.messages
+        now = Reading(self._clock.now_ms(), counted, flow.requests)
+        return Snapshot(history.minute, history.hour(now), history.day(now))
+
+    def _find(self, name: str, key: str) -> Flow | None:
+        """What is counted under a name, up to date."""
+        if name in self._broker:
+            if key != self._live.broker.broker_cluster_name:
+                return None
+            self._sum_up()
+            return self._broker[name]
+        match name.removesuffix("_NUMS").removesuffix("_SIZE"), key.split("@"):
+            case "TOPIC_PUT", [topic]:
+                return _summed(self._topics.get(topic), self._puts.get(topic))
+            case "GROUP_GET", [topic, group]:
+                pair = (topic, group)
+                return _summed(self._groups.get(pair), self._gets.get(pair))
+            case "QUEUE_PUT", [topic, queue_id] if queue_id.isdecimal():
+                return self._puts.get(topic, {}).get(int(queue_id))
+            case "QUEUE_GET", [topic, queue_id, group] if queue_id.isdecimal():
+                return self._gets.get((topic, group), {}).get(int(queue_id))
+        return self._counted.get((name, key))
+
+    # ---------------------------------------------------------------- forgetting
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted: its figures go with it, the broker's totals stay."""
+        if not is_system_topic(topic):
+            self._past_puts += sum(flow.messages for flow in self._puts.get(topic, {}).values())
+        self._puts.pop(topic, None)
+        self._topics.pop(topic, None)
+        for key in [key for key in self._gets if key[0] == topic]:
+            self._forget_gets(key)
+        self._forget_named(lambda parts: len(parts) > 1 and topic in parts)
+
+    def forget_group(self, group: str) -> None:
+        """A consumer group was deleted."""
+        for key in [key for key in self._gets if key[1] == group]:
+            self._forget_gets(key)
+        self._forget_named(lambda parts: len(parts) > 1 and parts[-1] == group)
+
+    def _forget_gets(self, key: tuple[str, str]) -> None:
+        if not is_system_topic(key[0]):
+            self._past_gets += sum(flow.messages for flow in self._gets[key].values())
+        del self._gets[key]
+        del self._groups[key]
+
+    def _forget_named(self, is_gone: Callable[[list[str]], bool]) -> None:
+        for name, key in [key for key in self._counted if is_gone(key[1].split("@"))]:
+            del self._counted[name, key]
+
+
+def _summed(whole: Flow | None, parts: dict[int, Flow] | None) -> Flow | None:
+    if whole is not None and parts is not None:
+        whole.become_sum_of(parts.values())
+    return whole

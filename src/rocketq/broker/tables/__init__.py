@@ -1,0 +1,1 @@
+"""What a broker knows and keeps in its config folder."""

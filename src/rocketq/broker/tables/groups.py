@@ -1,0 +1,184 @@
+"""The consumer groups of this broker and what each may do.
+
+Kept in memory and in `config/subscriptionGroup.json`, which is written at every change. A
+group nobody has created is made with the defaults when its first consumer appears, unless
+`autoCreateSubscriptionGroup` is off.
+
+Beside the groups stands a table of forbidden pairs: group -> topic -> bits, where the bit of
+a permission forbids what it would allow elsewhere; 4 forbids reading.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.tables.data_version import VersionCounter
+from rocketq.broker.tables.table_file import TableFile
+from rocketq.common import json
+from rocketq.common.clock import Clock
+from rocketq.message import names
+from rocketq.message.names import InvalidName
+from rocketq.remoting.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from rocketq.remoting.bodies.registration import DataVersion
+
+logger = logging.getLogger(__name__)
+
+FORBID_READ = 4
+
+BUILT_IN = (
+    names.TOOLS_CONSUMER_GROUP,
+    names.FILTER_SERVER_GROUP,
+    names.SELF_TEST_CONSUMER_GROUP,
+    names.ONS_HTTP_PROXY_GROUP,
+    names.ONS_PULL_GROUP,
+    names.ONS_PERMISSION_GROUP,
+    names.ONS_OWNER_GROUP,
+    names.TRANSACTION_GROUP,
+)
+# These may read what is broadcast; nobody else of the built-in groups needs to.
+_BROADCASTING = frozenset(
+    {
+        names.ONS_HTTP_PROXY_GROUP,
+        names.ONS_PULL_GROUP,
+        names.ONS_PERMISSION_GROUP,
+        names.ONS_OWNER_GROUP,
+    }
+)
+
+
+class SubscriptionGroups:
+    """The table of groups. Changed by processors in the loop."""
+
+    def __init__(self, live: LiveConfig, path: Path, clock: Clock) -> None:
+        self._live = live
+        self._file = TableFile(path, self._encode)
+        self._version = VersionCounter(clock)
+        self._table = {
+            name: SubscriptionGroupConfig(
+                group_name=name, consume_broadcast_enable=name in _BROADCASTING
+            )
+            for name in BUILT_IN
+        }
+        self._forbidden: dict[str, dict[str, int]] = {}
+
+    # Looking
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group that exists."""
+        return self._table.get(group)
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group that exists, or a new one where new ones make themselves."""
+        config = self._table.get(group)
+        if config is not None:
+            return config
+        if not (self._live.broker.auto_create_subscription_group or names.is_system_group(group)):
+            return None
+        try:
+            names.validate_group(group)
+        except InvalidName as cause:
+            logger.warning("group not created: %s", cause)
+            return None
+        config = SubscriptionGroupConfig(group_name=group)
+        self.put(config)
+        return config
+
+    def __contains__(self, group: object) -> bool:
+        return group in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._table))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def snapshot(self) -> dict[str, SubscriptionGroupConfig]:
+        return dict(self._table)
+
+    @property
+    def data_version(self) -> DataVersion:
+        return self._version.value
+
+    # Changing
+
+    def put(self, config: SubscriptionGroupConfig) -> None:
+        """Create a group or replace it."""
+        self.put_all([config])
+
+    def put_all(self, configs: Iterable[SubscriptionGroupConfig]) -> None:
+        for config in configs:
+            verb = "changed" if config.group_name in self._table else "created"
+            logger.info("group %s %s", config.group_name, verb)
+            self._table[config.group_name] = config
+        self._changed()
+
+    def delete(self, group: str) -> bool:
+        """Forget a group; its offsets are others' to remove."""
+        self._forbidden.pop(group, None)
+        if self._table.pop(group, None) is None:
+            return False
+        logger.info("group %s deleted", group)
+        self._changed()
+        return True
+
+    def disable_consume(self, group: str) -> None:
+        """Stop a group's pulls until an administrator allows them again."""
+        config = self._table.get(group)
+        if config is not None and config.consume_enable:
+            self.put(replace(config, consume_enable=False))
+
+    # Forbidden pairs
+
+    def forbidden(self, group: str, topic: str) -> int:
+        return self._forbidden.get(group, {}).get(topic, 0)
+
+    def is_forbidden(self, group: str, topic: str, bit: int = FORBID_READ) -> bool:
+        return bool(self._forbidden) and bool(self.forbidden(group, topic) & bit)
+
+    def set_forbidden(self, group: str, topic: str, bits: int) -> None:
+        """Forbid a group things on one topic; 0 allows everything again."""
+        topics = self._forbidden.setdefault(group, {})
+        if bits > 0:
+            topics[topic] = bits
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self._forbidden[group]
+        self._changed()
+
+    def _changed(self) -> None:
+        self._version.advance()
+        self._file.save()
+
+    # Persistence
+
+    def load(self) -> None:
+        """Read the file, or its backup. Raises when there is one that cannot be read."""
+        self._file.load(self._decode)
+
+    async def settled(self) -> None:
+        """Wait until every change made so far is on the disk."""
+        await self._file.settled()
+
+    async def close(self) -> None:
+        await self._file.close()
+
+    def _encode(self) -> Callable[[], bytes]:
+        table = self.body()
+        return lambda: json.dumps_pretty(table.to_json())
+
+    def _decode(self, data: bytes) -> None:
+        stored = SubscriptionGroupWrapper.decode(data)
+        self._version.load(stored.data_version)
+        self._table.update(stored.subscription_group_table)
+        self._forbidden = stored.forbidden_table
+
+    def body(self) -> SubscriptionGroupWrapper:
+        """All groups, as slaves and administrators ask for them."""
+        return SubscriptionGroupWrapper(
+            data_version=self._version.value,
+            subscription_group_table=self.snapshot(),
+            forbidden_table={group: dict(topics) for group, topics in self._forbidden.items()},
+        )

@@ -1,0 +1,284 @@
+"""The topics of this broker: how many queues each has and what may be done with them.
+
+Kept in memory and in `config/topics.json`, which is written at every change. Topics the
+system itself needs are made at start; what the file says about one of them wins.
+
+A topic nobody has created is made by the first message sent to it, after the template the
+sender names (normally `TBW102`), provided the template passes its properties on.
+"""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.tables.data_version import VersionCounter
+from rocketq.broker.tables.table_file import TableFile
+from rocketq.common import json
+from rocketq.common.clock import Clock
+from rocketq.message import names
+from rocketq.message.flags import Permission
+from rocketq.remoting import RequestRejected, ResponseCode
+from rocketq.remoting.bodies.registration import DataVersion, TopicConfig, TopicConfigWrapper
+
+logger = logging.getLogger(__name__)
+
+READ_WRITE = Permission.READ | Permission.WRITE
+TEMPLATE = READ_WRITE | Permission.INHERIT
+
+_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+_BENCHMARK_QUEUES = 1_024
+_CLUSTER_TOPIC_QUEUES = 16
+
+TopicListener = Callable[[list[TopicConfig]], None]
+
+
+def topic(
+    name: str, queue_count: int = 1, perm: int = READ_WRITE, sys_flag: int = 0
+) -> TopicConfig:
+    """A topic with as many queues to read as to write."""
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queue_count,
+        write_queue_nums=queue_count,
+        perm=perm,
+        topic_sys_flag=sys_flag,
+    )
+
+
+class Topics:
+    """The table of topics. Changed by processors in the loop; listeners hear of each change."""
+
+    def __init__(self, live: LiveConfig, path: Path, clock: Clock) -> None:
+        self._live = live
+        self._file = TableFile(path, self._encode)
+        self._version = VersionCounter(clock)
+        self._listeners: list[TopicListener] = []
+        self._made_listeners: list[Callable[[TopicConfig], None]] = []
+        self._announcements: list[Callable[[], Awaitable[None]]] = []
+        own = self._own_topics()
+        self._table: dict[str, TopicConfig] = {config.topic_name: config for config in own}
+        self._system_topics = frozenset(self._table) | names.SYSTEM_TOPICS
+
+    def _own_topics(self) -> Iterable[TopicConfig]:
+        """What the system needs before anybody has created anything."""
+        config = self._live.broker
+        cluster, broker = config.broker_cluster_name, config.broker_name
+        levels = len(self._live.store.message_delay_level.split())
+        if config.auto_create_topic_enable:
+            yield topic(names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, TEMPLATE)
+        yield topic(names.SELF_TEST_TOPIC)
+        yield topic(names.BENCHMARK_TOPIC, _BENCHMARK_QUEUES)
+        yield topic(
+            cluster,
+            _CLUSTER_TOPIC_QUEUES,
+            TEMPLATE if config.cluster_topic_enable else Permission.INHERIT,
+        )
+        yield topic(broker, 1, TEMPLATE if config.broker_topic_enable else Permission.INHERIT)
+        yield topic(names.OFFSET_MOVED_TOPIC)
+        yield topic(names.SCHEDULE_TOPIC, levels)
+        if config.trace_topic_enable:
+            yield topic(config.msg_trace_topic_name)
+        yield topic(config.reply_topic)
+        yield topic(f"rmq_sys_REVIVE_LOG_{cluster}", config.revive_queue_num)
+        yield topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, Permission.INHERIT)
+        yield topic(names.TRANSACTION_HALF_TOPIC)
+        yield topic(names.TRANSACTION_OP_TOPIC)
+        yield topic(names.ROCKSDB_TRANSACTION_HALF_TOPIC)
+        yield topic(names.ROCKSDB_TRANSACTION_OP_TOPIC)
+        yield topic(names.TIMER_TOPIC)
+
+    # Looking
+
+    def get(self, name: str) -> TopicConfig | None:
+        return self._table.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._table))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def snapshot(self) -> dict[str, TopicConfig]:
+        return dict(self._table)
+
+    @property
+    def data_version(self) -> DataVersion:
+        return self._version.value
+
+    @property
+    def system_topics(self) -> frozenset[str]:
+        return self._system_topics
+
+    def is_system(self, name: str) -> bool:
+        return names.is_system_topic(name, self._system_topics)
+
+    # Changing
+
+    def put(self, config: TopicConfig) -> None:
+        """Create a topic or replace it."""
+        self.put_all([config])
+
+    def put_all(self, configs: Iterable[TopicConfig]) -> None:
+        """Create or replace several: one new version, one write, one announcement."""
+        changed = list(configs)
+        for config in changed:
+            if self._table.get(config.topic_name) is None:
+                logger.info("topic %s created: %s", config.topic_name, describe(config))
+            else:
+                logger.info("topic %s changed: %s", config.topic_name, describe(config))
+            self._table[config.topic_name] = config
+        self._version.advance()
+        self._file.save()
+        self._tell(changed)
+
+    def delete(self, name: str) -> bool:
+        """Forget a topic; its messages and offsets are others' to remove."""
+        if self._table.pop(name, None) is None:
+            return False
+        logger.info("topic %s deleted", name)
+        self._version.advance()
+        self._file.save()
+        self._tell([])
+        return True
+
+    def create_on_send(
+        self, name: str, template_name: str, queue_count: int, *, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """Make the topic of a message that nobody has made one for; None if it may not be made."""
+        known = self._table.get(name)
+        if known is not None:
+            return known
+        template = self._table.get(template_name)
+        if template is None or not template.perm & Permission.INHERIT:
+            logger.warning("topic %s cannot be made after %s", name, template_name)
+            return None
+        if (
+            template_name == names.AUTO_CREATE_TOPIC
+            and not self._live.broker.auto_create_topic_enable
+        ):
+            return None
+        count = max(min(queue_count, template.write_queue_nums), 0)
+        config = replace(
+            topic(name, count, template.perm & ~Permission.INHERIT, sys_flag),
+            topic_filter_type=template.topic_filter_type,
+        )
+        self.put(config)
+        for listener in self._made_listeners:
+            listener(config)
+        return config
+
+    def ensure(
+        self, name: str, queue_count: int, perm: int = READ_WRITE, *, sys_flag: int = 0
+    ) -> TopicConfig:
+        """Find a topic the broker needs for its own ends, such as a retry topic, or make it."""
+        config = self._table.get(name)
+        if config is None:
+            config = topic(name, queue_count, perm, sys_flag)
+            self.put(config)
+        return config
+
+    def set_ordered(self, ordered: Mapping[str, str]) -> None:
+        """Mark the topics the NameServer knows as ordered, and unmark all others."""
+        changed = [
+            replace(config, order=name in ordered)
+            for name, config in self._table.items()
+            if config.order != (name in ordered)
+        ]
+        if changed:
+            for config in changed:
+                self._table[config.topic_name] = config
+            self._version.advance()
+            self._file.save()
+            self._tell([])  # nothing to announce: it came from there
+
+    def on_change(self, listener: TopicListener) -> None:
+        """Have a function called at every change, with the topics there are to announce."""
+        self._listeners.append(listener)
+
+    def on_made_by_message(self, listener: Callable[[TopicConfig], None]) -> None:
+        """Have a function called with every topic that a message made."""
+        self._made_listeners.append(listener)
+
+    def _tell(self, changed: list[TopicConfig]) -> None:
+        for listener in self._listeners:
+            listener(changed)
+
+    # Persistence
+
+    def load(self) -> None:
+        """Read the file, or its backup. Raises when there is one that cannot be read."""
+        self._file.load(self._decode)
+
+    async def settled(self) -> None:
+        """Wait until every change made so far is on the disk and known to others."""
+        await self._file.settled()
+        for announced in self._announcements:
+            await announced()
+
+    def settles_with(self, announced: Callable[[], Awaitable[None]]) -> None:
+        """Have something else waited for in `settled`."""
+        self._announcements.append(announced)
+
+    async def close(self) -> None:
+        await self._file.close()
+
+    def _encode(self) -> Callable[[], bytes]:
+        version, table = self._version.value, self.snapshot()
+
+        def encode() -> bytes:
+            plain = {
+                "dataVersion": version.to_json(),
+                "topicConfigTable": {name: each.to_json() for name, each in table.items()},
+            }
+            return json.dumps_pretty(plain)
+
+        return encode
+
+    def _decode(self, data: bytes) -> None:
+        stored = TopicConfigWrapper.decode(data)
+        self._version.load(stored.data_version)
+        self._table.update(stored.topic_config_table)
+
+    def body(self) -> TopicConfigWrapper:
+        """All topics, as slaves and administrators ask for them."""
+        return TopicConfigWrapper(
+            data_version=self._version.value, topic_config_table=self.snapshot()
+        )
+
+
+def describe(config: TopicConfig) -> str:
+    """A topic in one line, in the form in which RocketMQ shows it."""
+    attributes = ", ".join(f"{key}={value}" for key, value in config.attributes.items())
+    return (
+        f"TopicConfig [topicName={config.topic_name}, "
+        f"readQueueNums={config.read_queue_nums}, writeQueueNums={config.write_queue_nums}, "
+        f"perm={Permission.text(config.perm)}, topicFilterType={config.topic_filter_type}, "
+        f"topicSysFlag={config.topic_sys_flag}, order={str(config.order).lower()}, "
+        f"attributes={{{attributes}}}]"
+    )
+
+
+def check_topic_name(topic: str) -> None:
+    """Refuse a name that no topic can have."""
+    if not topic or topic.isspace():
+        raise RequestRejected(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    if _ALLOWED.fullmatch(topic) is None:
+        raise RequestRejected(
+            ResponseCode.INVALID_PARAMETER,
+            f"The specified topic: {topic}, contains illegal characters, "
+            "allowing only ^[%|a-zA-Z0-9_-]+$",
+        )
+    longest = names.TOPIC_MAX_LENGTH
+    if names.is_retry_topic(topic) or names.is_dlq_topic(topic):
+        longest = names.DERIVED_TOPIC_MAX_LENGTH
+    if len(topic) > longest:
+        raise RequestRejected(
+            ResponseCode.INVALID_PARAMETER,
+            f"The specified topic is longer than topic max length {longest}.",
+        )

@@ -1,0 +1,488 @@
+"""The client instance: what the producers and consumers of one client id share.
+
+Connections, routes, heartbeats, and the answers to what brokers ask of clients:
+
+    39   check the state of a transaction        a producer of the group
+    40   the members of a group have changed     its consumer rebalances
+    220  set a group's offsets                    its consumer
+    221  tell a group's offsets                   its consumer
+    307  tell how a consumer is doing             its consumer
+    309  consume this one message now             its consumer
+    326  here is the reply to a request           whoever waits for it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, ClassVar, Protocol
+from weakref import WeakKeyDictionary
+
+from rocketq.client.cluster.name_servers import NameServers
+from rocketq.client.cluster.routes import MASTER_ID, RouteTable
+from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.cluster.signing import signing_hooks
+from rocketq.client.config import ClientConfig
+from rocketq.client.errors import ClientClosed, GroupInUse
+from rocketq.client.producer.request_reply import PendingReplies
+from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.errors import RocketqError
+from rocketq.message.flags import SysFlag
+from rocketq.message.message import MessageExt
+from rocketq.message.properties.codec import PropertyName, set_property
+from rocketq.message.queue import MessageQueue
+from rocketq.message.record.reader import decode_record
+from rocketq.message.record.writer import new_record
+from rocketq.remoting import ClientConfig as RemotingClientConfig
+from rocketq.remoting import Command, Connection, RemotingClient, RequestRejected, Routes
+from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from rocketq.remoting.bodies.reset import ResetOffsetBody
+from rocketq.remoting.bodies.running_info import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumerStatus,
+)
+from rocketq.remoting.codes import RequestCode, ResponseCode
+from rocketq.remoting.headers import (
+    CheckTransactionState,
+    ConsumeMessageDirectly,
+    GetConsumerRunningInfo,
+    GetConsumerStatusFromClient,
+    NotifyConsumerIdsChanged,
+    ReplyMessage,
+    ResetConsumerClientOffset,
+)
+
+if TYPE_CHECKING:
+    from rocketq.client.producer.producer import Producer
+
+logger = logging.getLogger(__name__)
+
+_UNKNOWN_TOPIC_INTERVAL_S = 2.0
+"""How soon to ask again for a topic nobody serves yet: somebody may be waiting for it."""
+_REFRESH_PAUSE_S = 1.0
+"""How long a route asked for in the background is taken to be fresh."""
+_GOODBYE_TIMEOUT_S = 1.0
+
+
+class ProducerRole(Protocol):
+    """What the instance asks of a producer."""
+
+    @property
+    def group(self) -> str: ...
+
+    def check_transaction(
+        self, header: CheckTransactionState, message: MessageExt, address: str
+    ) -> None:
+        """Find out what became of a half message's transaction, and tell that broker (39)."""
+        ...
+
+
+class ConsumerRole(Protocol):
+    """What the instance asks of a consumer."""
+
+    @property
+    def group(self) -> str: ...
+
+    def consumer_data(self) -> ConsumerData:
+        """The group and its subscriptions, for heartbeats."""
+        ...
+
+    def topics(self) -> Iterable[str]:
+        """Whose routes are to be kept fresh."""
+        ...
+
+    def routes_changed(self, topic: str) -> None: ...
+
+    def rebalance_soon(self) -> None:
+        """The members of the group have changed (40), or a broker was reached anew."""
+        ...
+
+    async def persist_offsets(self) -> None: ...
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets (220)."""
+        ...
+
+    def consumer_status(self, topic: str) -> Mapping[MessageQueue, int]:
+        """The offsets consumed so far (221)."""
+        ...
+
+    def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
+        """How the consumer is doing (307)."""
+        ...
+
+    async def consume_directly(
+        self, message: MessageExt, broker_name: str | None
+    ) -> ConsumeMessageDirectlyResult:
+        """Run the listener on this message; offsets stay as they are (309)."""
+        ...
+
+
+class ClientInstance:
+    """Shared by the clients of one id; belongs to one event loop."""
+
+    _of_loop: ClassVar[
+        WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], ClientInstance]]
+    ] = WeakKeyDictionary()
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        client_id: str,
+        *,
+        stream: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.config = config
+        self.client_id = client_id
+        self.clock = clock
+        self.replies = PendingReplies()
+        self.remoting = RemotingClient(
+            RemotingClientConfig(),
+            routes=self._server_routes(),
+            hooks=signing_hooks(config),
+            on_connect=self._connected,
+        )
+        self.api = BrokerApi(
+            self.remoting,
+            NameServers(config.namesrv),
+            timeout_s=config.api_timeout_s,
+            stream=stream,
+        )
+        self.routes = RouteTable(self.api)
+        self.routes.on_change(self._route_changed)
+        self._key = ("", "")
+        self._users = 0
+        self._producers: dict[str, ProducerRole] = {}
+        self._consumers: dict[str, ConsumerRole] = {}
+        self._inner_producer: Producer | None = None
+        self._versions: dict[str, int] = {}
+        self._stop = asyncio.Event()
+        self._heartbeat_wanted = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._refreshed_at: dict[str, float] = {}
+        self._background: set[asyncio.Task[None]] = set()
+
+    # ------------------------------------------------------------------ life
+
+    @classmethod
+    async def acquire(
+        cls, config: ClientConfig, *, stream: bool = False, unique_name: bool = True
+    ) -> ClientInstance:
+        """The running instance of this configuration's client id; `release` it once."""
+        client_id = config.client_id(unique_name=unique_name, stream=stream)
+        instances = cls._of_loop.setdefault(asyncio.get_running_loop(), {})
+        # One name may be used with two clusters.
+        key = client_id, str(NameServers(config.namesrv))
+        instance = instances.get(key)
+        if instance is None:
+            instance = instances[key] = cls(config, client_id, stream=stream)
+            instance._key = key
+            instance._start()
+        instance._users += 1
+        return instance
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, config: ClientConfig, *, stream: bool = False
+    ) -> AsyncIterator[ClientInstance]:
+        """For tools that need the RPC layer and the routes only."""
+        instance = await cls.acquire(config, stream=stream)
+        try:
+            yield instance
+        finally:
+            await instance.release()
+
+    async def release(self) -> None:
+        """One user less; the last one closes everything."""
+        self._users -= 1
+        if self._users == 0:
+            instances = self._of_loop.get(asyncio.get_running_loop(), {})
+            instances.pop(self._key, None)
+            await self._close()
+
+    def _start(self) -> None:
+        for name, loop in (
+            ("routes", self._keep_routes),
+            ("heartbeats", self._keep_heartbeats),
+            ("offsets", self._keep_offsets),
+        ):
+            self._tasks.append(asyncio.create_task(loop(), name=f"rocketq {name}"))
+
+    async def _close(self) -> None:
+        if self._inner_producer is not None:
+            await self.unregister_producer(self._inner_producer.group)
+        self._stop.set()
+        self._heartbeat_wanted.set()
+        tasks = [*self._tasks, *self._background]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.routes.close()
+        self.replies.close(ClientClosed(f"client {self.client_id}"))
+        await self.remoting.close()
+
+    # ----------------------------------------------------------------- users
+
+    def register_producer(self, producer: ProducerRole) -> None:
+        """Announce a producer group; brokers learn of it with the next heartbeat."""
+        if producer.group in self._producers:
+            raise GroupInUse("producer", producer.group, self.client_id)
+        self._producers[producer.group] = producer
+
+    async def unregister_producer(self, group: str) -> None:
+        """Forget a producer group, here and at every broker."""
+        if self._producers.pop(group, None) is not None:
+            await self._say_goodbye(producer_group=group)
+
+    def register_consumer(self, consumer: ConsumerRole) -> None:
+        """Announce a consumer group."""
+        if consumer.group in self._consumers:
+            raise GroupInUse("consumer", consumer.group, self.client_id)
+        self._consumers[consumer.group] = consumer
+
+    async def unregister_consumer(self, group: str) -> None:
+        """Forget a consumer group, here and at every broker, which tells its other members."""
+        if self._consumers.pop(group, None) is not None:
+            await self._say_goodbye(consumer_group=group)
+
+    async def inner_producer(self) -> Producer:
+        """A producer of this instance for its consumers' own needs (messages sent back)."""
+        if self._inner_producer is None:
+            from rocketq.client.producer.producer import Producer
+
+            self._inner_producer = Producer.inner(self)
+            self.register_producer(self._inner_producer)
+        return self._inner_producer
+
+    async def _say_goodbye(
+        self, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        async def tell(address: str) -> None:
+            try:
+                await self.api.unregister(
+                    address,
+                    self.client_id,
+                    producer_group=producer_group,
+                    consumer_group=consumer_group,
+                    timeout_s=_GOODBYE_TIMEOUT_S,
+                )
+            except RocketqError as error:
+                # The broker notices the closed connection anyway.
+                logger.debug("could not unregister at %s: %s", address, error)
+
+        # Only where somebody knows us: no connection, nothing to take back.
+        addresses = [a for a in self._versions if a in self._known_addresses(masters_only=False)]
+        await asyncio.gather(*(tell(address) for address in addresses))
+
+    # ------------------------------------------------------------ heartbeats
+
+    def broker_version(self, address: str) -> int | None:
+        """What the broker said of itself in its last answer to a heartbeat."""
+        return self._versions.get(address)
+
+    def heartbeat_soon(self) -> None:
+        """Send heartbeats in the background; several wishes become one round."""
+        self._heartbeat_wanted.set()
+
+    async def heartbeat(self) -> None:
+        """Tell every broker who is here; one that does not answer holds up nobody."""
+        if not self._producers and not self._consumers:
+            return
+        self.routes.forget_unused_brokers()
+        data = HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in self._producers],
+            consumer_data_set=[consumer.consumer_data() for consumer in self._consumers.values()],
+        )
+        addresses = self._known_addresses(masters_only=not self._consumers)
+        await asyncio.gather(*(self._heartbeat_to(address, data) for address in addresses))
+
+    async def _heartbeat_to(self, address: str, data: HeartbeatData) -> None:
+        try:
+            reply = await self.api.heartbeat(address, data)
+        except RocketqError as error:
+            if self._versions.pop(address, None) is not None:
+                logger.warning("heartbeat to %s failed: %s", address, error)
+            else:
+                logger.debug("heartbeat to %s failed again: %s", address, error)
+            return
+        self._versions[address] = reply.version
+
+    def _known_addresses(self, *, masters_only: bool) -> list[str]:
+        return [
+            address
+            for addresses in self.routes.brokers().values()
+            for broker_id, address in addresses.items()
+            if broker_id == MASTER_ID or not masters_only
+        ]
+
+    async def _keep_heartbeats(self) -> None:
+        while not self._stop.is_set():
+            try:
+                async with asyncio.timeout(self.config.heartbeat_interval_s):
+                    await self._heartbeat_wanted.wait()
+            except TimeoutError:
+                pass
+            self._heartbeat_wanted.clear()
+            await self.heartbeat()
+
+    def _connected(self, address: str) -> None:
+        """A broker was reached, maybe again: it has forgotten us with the old connection."""
+        if address not in self._known_addresses(masters_only=not self._consumers):
+            return
+        self.heartbeat_soon()
+        if address in self._versions:
+            for consumer in self._consumers.values():
+                consumer.rebalance_soon()
+
+    # ---------------------------------------------------------------- routes
+
+    async def _keep_routes(self) -> None:
+        while not self._stop.is_set():
+            unknown = any(self.routes.route(topic) is None for topic in self._consumed_topics())
+            await asyncio.sleep(
+                min(_UNKNOWN_TOPIC_INTERVAL_S, self.config.route_interval_s)
+                if unknown
+                else self.config.route_interval_s
+            )
+            await self.refresh_routes()
+
+    async def refresh_routes(self) -> None:
+        """Ask for every topic in use; a NameServer that is away changes nothing."""
+        for topic in {*self.routes.topics(), *self._consumed_topics()}:
+            try:
+                await self.routes.refresh(topic)
+            except RocketqError as error:
+                logger.debug("route of %s not refreshed: %s", topic, error)
+
+    def refresh_route_soon(self, topic: str) -> None:
+        """Ask for a topic's route in the background: what is known seems to be out of date."""
+        now = self.clock.monotonic()
+        if now < self._refreshed_at.get(topic, -_REFRESH_PAUSE_S) + _REFRESH_PAUSE_S:
+            return
+        self._refreshed_at[topic] = now
+        task = asyncio.create_task(self._refresh_in_background(topic))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _refresh_in_background(self, topic: str) -> None:
+        try:
+            await self.routes.refresh(topic)
+        except RocketqError as error:
+            logger.debug("route of %s not refreshed: %s", topic, error)
+
+    def _consumed_topics(self) -> set[str]:
+        return {topic for consumer in self._consumers.values() for topic in consumer.topics()}
+
+    def _route_changed(self, topic: str) -> None:
+        for consumer in self._consumers.values():
+            consumer.routes_changed(topic)
+        masters_only = not self._consumers
+        if any(a not in self._versions for a in self._known_addresses(masters_only=masters_only)):
+            self.heartbeat_soon()
+
+    # --------------------------------------------------------------- offsets
+
+    async def _keep_offsets(self) -> None:
+        while not self._stop.is_set():
+            await asyncio.sleep(self.config.persist_interval_s)
+            for consumer in list(self._consumers.values()):
+                try:
+                    await consumer.persist_offsets()
+                except RocketqError as error:
+                    logger.warning("offsets of %s not stored: %s", consumer.group, error)
+
+    # ------------------------------------------------- what brokers ask of us
+
+    def _server_routes(self) -> Routes:
+        return {
+            RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumers_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offsets,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._reply_arrived,
+        }
+
+    def _check_transaction(self, request: Command, connection: Connection) -> None:
+        message = decode_record(request.body)
+        group = message.get_property(PropertyName.PRODUCER_GROUP)
+        producer = self._producers.get(group or "")
+        if producer is None:
+            logger.warning("asked about a transaction of group %s, which is not here", group)
+            return
+        producer.check_transaction(
+            request.header(CheckTransactionState), message, connection.peer_address
+        )
+
+    def _consumers_changed(self, request: Command, connection: Connection) -> None:
+        # Java's clients rebalance all their groups; only the one that is named can gain.
+        consumer = self._consumers.get(request.header(NotifyConsumerIdsChanged).consumer_group)
+        if consumer is not None:
+            consumer.rebalance_soon()
+
+    async def _reset_offsets(self, request: Command, connection: Connection) -> None:
+        header = request.header(ResetConsumerClientOffset)
+        consumer = self._consumers.get(header.group)
+        if consumer is None:
+            logger.warning("asked to reset offsets of group %s, which is not here", header.group)
+            return
+        offsets = ResetOffsetBody.decode(request.body).offset_table
+        logger.info("offsets of %s in %s are set by a broker", header.group, header.topic)
+        await consumer.reset_offsets(header.topic, offsets)
+
+    def _consumer_status(self, request: Command, connection: Connection) -> Command:
+        header = request.header(GetConsumerStatusFromClient)
+        status = self._consumer(header.group).consumer_status(header.topic)
+        body = ConsumerStatus(message_queue_table=dict(status))
+        return request.reply(body=body.encode())
+
+    def _running_info(self, request: Command, connection: Connection) -> Command:
+        header = request.header(GetConsumerRunningInfo)
+        consumer = self._consumer(header.consumer_group)
+        info = consumer.running_info(with_stacks=bool(header.jstack_enable))
+        return request.reply(body=info.encode())
+
+    async def _consume_directly(self, request: Command, connection: Connection) -> Command:
+        header = request.header(ConsumeMessageDirectly)
+        consumer = self._consumer(header.consumer_group)
+        message = decode_record(request.body, broker_name=header.broker_name or "")
+        result = await consumer.consume_directly(message, header.broker_name)
+        return request.reply(body=result.encode())
+
+    def _reply_arrived(self, request: Command, connection: Connection) -> Command:
+        header = request.header(ReplyMessage)
+        reply = MessageExt(
+            new_record(
+                header.topic.encode(),
+                bytes(request.body),
+                set_property(
+                    (header.properties or "").encode(),
+                    PropertyName.ARRIVE_TIME.encode(),
+                    b"%d" % self.clock.now_ms(),
+                ),
+                queue_id=header.queue_id,
+                flag=header.flag,
+                sys_flag=header.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6),
+                born_timestamp=header.born_timestamp,
+                store_timestamp=header.store_timestamp,
+                reconsume_times=header.reconsume_times or 0,
+            )
+        )
+        if not self.replies.arrived(reply):
+            logger.info("reply %s came too late", reply.msg_id)
+        return request.reply()
+
+    def _consumer(self, group: str) -> ConsumerRole:
+        consumer = self._consumers.get(group)
+        if consumer is None:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR, f"consumer group {group} is not in this client"
+            )
+        return consumer

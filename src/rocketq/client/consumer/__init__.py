@@ -1,0 +1,1 @@
+"""Consuming: what the push, lite pull and pull consumers share."""

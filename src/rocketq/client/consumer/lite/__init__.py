@@ -1,0 +1,1 @@
+"""The lite pull consumer: queues are shared, messages are fetched by the caller."""

@@ -1,0 +1,1 @@
+"""The pull consumer: every request is the caller's own."""

@@ -1,0 +1,1 @@
+"""Conveniences over the producer: sending objects, and log lines."""

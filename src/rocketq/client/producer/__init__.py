@@ -1,0 +1,1 @@
+"""Sending: from a message to a broker's answer."""

@@ -1,0 +1,1 @@
+"""Trace records of what was sent and consumed."""

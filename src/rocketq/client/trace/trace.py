@@ -1,0 +1,227 @@
+"""Message trace: producers and consumers record what happens to messages in a topic.
+
+Records (`trace_records.py`) are collected and sent in the background, several in a message,
+by a producer of its own that is never traced itself. Tracing never holds up the traced:
+with 2048 records waiting, further ones are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.hooks import ConsumeContext, EndTransactionContext, SendContext
+from rocketq.client.trace.records import (
+    CONTEXT_CODES,
+    TRANSACTION_COMMIT,
+    EndTransaction,
+    Pub,
+    SubAfter,
+    SubBefore,
+    TraceRecord,
+    encode_record,
+)
+from rocketq.common.errors import RocketqError
+from rocketq.common.service import asked_to_stop
+from rocketq.message.message import Message
+from rocketq.message.names import TRACE_TOPIC
+from rocketq.message.properties.codec import PropertyName
+
+if TYPE_CHECKING:
+    from rocketq.client.producer.producer import Producer
+
+logger = logging.getLogger(__name__)
+
+GROUP_PREFIX = "_INNER_TRACE_PRODUCER"
+_WAITING_MAX = 2048
+_RECORDS_PER_MESSAGE = 20
+_BODY_MAX = 128_000
+_LINGER_S = 0.5
+_CLOSE_WITHIN_S = 3.0
+
+
+class Trace:
+    """Collects and sends the records of one producer or consumer."""
+
+    def __init__(self, instance: ClientInstance, producer: Producer, topic: str) -> None:
+        self._instance = instance
+        self._producer = producer
+        self._topic = topic
+        self._waiting: list[tuple[TraceRecord, str]] = []
+        self._has_waiting = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._dropped = 0
+        self._task = asyncio.create_task(self._run(), name="rocketq trace")
+
+    @classmethod
+    async def start(
+        cls, instance: ClientInstance, group: str, kind: str, *, topic: str = TRACE_TOPIC
+    ) -> Trace:
+        """Begin to trace a group; `kind` is PRODUCE or CONSUME."""
+        from rocketq.client.producer.producer import Producer
+
+        name = f"{GROUP_PREFIX}-{group}-{kind}"
+        producer = Producer.inner(instance, group=name)
+        return cls(instance, producer, topic)
+
+    async def close(self) -> None:
+        """Send what is waiting, then stop."""
+        self._stop.set()
+        self._has_waiting.set()
+        _, late = await asyncio.wait([self._task], timeout=_CLOSE_WITHIN_S)
+        if late:
+            self._task.cancel()
+            logger.warning("trace records lost: they were not sent within %g s", _CLOSE_WITHIN_S)
+        await self._producer.close()
+        if self._dropped:
+            logger.warning("%d trace records were dropped", self._dropped)
+
+    # ----------------------------------------------------------------- hooks
+
+    def before(self, context: SendContext | ConsumeContext) -> None:
+        """Called before a send or before a listener."""
+        if isinstance(context, ConsumeContext):
+            self._before_consume(context)
+
+    def after(self, context: SendContext | ConsumeContext) -> None:
+        """Called after a send or after a listener."""
+        if isinstance(context, ConsumeContext):
+            self._after_consume(context)
+        else:
+            self._after_send(context)
+
+    def end_transaction(self, context: EndTransactionContext) -> None:
+        """Called when a half message is settled."""
+        message = context.message
+        self._record(
+            EndTransaction(
+                time_ms=self._instance.clock.now_ms(),
+                region="",
+                group=context.group,
+                topic=message.topic,
+                msg_id=context.msg_id,
+                tags=message.tags or "",
+                keys=" ".join(message.keys),
+                store_host=context.address,
+                message_type=TRANSACTION_COMMIT,
+                transaction_id=context.transaction_id,
+                state=context.state,
+                from_check=context.from_check,
+            ),
+            context.msg_id,
+            message.keys,
+        )
+
+    def _after_send(self, context: SendContext) -> None:
+        result = context.result
+        message = context.message
+        if message.topic == self._topic or (result is not None and not result.trace_on):
+            return
+        self._record(
+            Pub(
+                time_ms=context.began_ms,
+                region=result.region_id if result is not None else "",
+                group=context.group,
+                topic=message.topic,
+                msg_id=context.msg_id,
+                tags=message.tags or "",
+                keys=" ".join(message.keys),
+                store_host=context.address,
+                body_length=context.body_size,
+                cost_ms=round(context.elapsed_ms),
+                message_type=context.message_type,
+                offset_msg_id=result.offset_msg_id if result is not None else "",
+                success=result is not None,
+            ),
+            context.msg_id,
+            message.keys,
+        )
+
+    def _before_consume(self, context: ConsumeContext) -> None:
+        request_id = uuid.uuid4().hex.upper()
+        began_ms = self._instance.clock.now_ms()
+        context.state["trace"] = (request_id, began_ms)
+        for message in context.messages:
+            if message.get_property(PropertyName.TRACE_SWITCH) == "false":
+                continue
+            self._record(
+                SubBefore(
+                    time_ms=began_ms,
+                    region=message.get_property(PropertyName.MSG_REGION) or "",
+                    group=context.group,
+                    request_id=request_id,
+                    msg_id=message.msg_id,
+                    retry_times=message.reconsume_times,
+                    keys=" ".join(message.keys),
+                ),
+                message.msg_id,
+                message.keys,
+            )
+
+    def _after_consume(self, context: ConsumeContext) -> None:
+        traced = context.state.get("trace")
+        if not isinstance(traced, tuple) or not context.messages:
+            return
+        request_id, began_ms = traced
+        now_ms = self._instance.clock.now_ms()
+        cost_ms = (now_ms - began_ms) // len(context.messages)
+        for message in context.messages:
+            if message.get_property(PropertyName.TRACE_SWITCH) == "false":
+                continue
+            self._record(
+                SubAfter(
+                    request_id=request_id,
+                    msg_id=message.msg_id,
+                    cost_ms=cost_ms,
+                    success=context.success,
+                    keys=" ".join(message.keys),
+                    context_code=CONTEXT_CODES.get(context.status, 0),
+                    time_ms=now_ms,
+                    group=context.group,
+                ),
+                message.msg_id,
+                message.keys,
+            )
+
+    # --------------------------------------------------------------- sending
+
+    def _record(self, record: TraceRecord, msg_id: str, keys: Iterable[str]) -> None:
+        if len(self._waiting) >= _WAITING_MAX:
+            self._dropped += 1
+            return
+        self._waiting.append((record, " ".join([msg_id, *keys])))
+        self._has_waiting.set()
+
+    async def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            await self._has_waiting.wait()
+            stopping = await asked_to_stop(self._stop, within_s=_LINGER_S)
+            try:
+                await self._send(self._take())
+            except RocketqError as error:
+                logger.warning("trace records lost: %s", error)
+
+    def _take(self) -> list[tuple[TraceRecord, str]]:
+        taken, self._waiting = self._waiting, []
+        self._has_waiting.clear()
+        return taken
+
+    async def _send(self, records: list[tuple[TraceRecord, str]]) -> None:
+        body = ""
+        keys: dict[str, None] = {}
+        count = 0
+        for record, ids in records:
+            text = encode_record(record)
+            if count and (count == _RECORDS_PER_MESSAGE or len(body) + len(text) > _BODY_MAX):
+                await self._producer.send(Message(self._topic, body.encode(), keys=list(keys)))
+                body, keys, count = "", {}, 0
+            body += text
+            keys.update(dict.fromkeys(ids.split()))
+            count += 1
+        if body:
+            await self._producer.send(Message(self._topic, body.encode(), keys=list(keys)))

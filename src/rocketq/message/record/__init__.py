@@ -1,0 +1,1 @@
+"""The stored record: its layout, and how it is written and read."""

@@ -1,0 +1,1 @@
+"""What the wire knows of the requests that come most often."""

@@ -1,0 +1,1 @@
+"""Connections: who reads and writes them, and who answers."""

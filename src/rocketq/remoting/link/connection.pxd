@@ -1,0 +1,69 @@
+# Types of connection.py when compiled.
+
+cimport cython
+
+from rocketq.remoting.wire.command cimport Command as CommandType
+from rocketq.remoting.link.handling cimport Dispatcher as DispatcherType
+from rocketq.remoting.wire.frame cimport FrameSplitter as FrameSplitterType
+
+
+# Compared with the numbers of every frame.
+cdef int _PEER_DOES_NOT_READ
+cdef int _HANDLERS_BUSY
+cdef int _STOPPING
+cdef int _RESPONSE
+cdef int _GO_AWAY
+cdef Py_ssize_t _JOINED_SIZE
+cdef Py_ssize_t _TURN_SIZE
+
+
+cdef class Connection:
+    cdef public dict attributes
+    cdef public tuple peer
+    cdef public str peer_address
+    cdef public tuple local
+    cdef public int idle_rounds
+    cdef readonly object deadlines
+    cdef object _limits
+    cdef Py_ssize_t _frame_limit
+    cdef tuple _hooks
+    cdef object _on_connect
+    cdef object _on_go_away
+    cdef list _close_callbacks
+    cdef object _loop
+    cdef readonly object _transport
+    cdef object _closed
+    cdef FrameSplitterType _splitter
+    cdef DispatcherType _dispatcher
+    cdef object _backlog
+    cdef dict _pending
+    cdef list _out
+    cdef Py_ssize_t _out_size
+    cdef bint _in_turn
+    cdef bint _flush_scheduled
+    cdef int _stops
+    cdef bint _is_read_paused
+    cdef bint _is_write_paused
+    cdef bint _is_finished
+    cdef bint _closes_when_answered
+    cdef object _drained
+
+    @cython.locals(size="Py_ssize_t", command=CommandType)
+    cpdef send_all(self, list commands)
+
+    @cython.locals(commands=list)
+    cpdef data_received(self, data)
+
+    @cython.locals(at="Py_ssize_t", command=CommandType)
+    cdef object _turn(self, list commands)
+
+    cdef object _complete(self, CommandType response)
+
+    cdef object _schedule_flush(self)
+
+    @cython.locals(out=list, size="Py_ssize_t")
+    cpdef _flush(self)
+
+    cdef object _stop(self, int reason)
+    cdef object _go_on(self, int reason)
+    cdef object _update_reading(self)

@@ -1,0 +1,187 @@
+# cython: annotation_typing=False
+"""From requests to replies: finds the handler, runs the hooks, turns errors into codes.
+
+Compiled where possible (dispatch.pxd gives the types).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rocketq.common.errors import RocketqError
+from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.errors import RequestRejected
+from rocketq.remoting.link.handlers import Handler, Routes, RpcHook, RunRoute
+from rocketq.remoting.wire.command import RESPONSE_FLAG, Command
+
+if TYPE_CHECKING:
+    from rocketq.remoting.link.connection import Connection
+
+_RESPONSE = RESPONSE_FLAG
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Handles the requests of one connection.
+
+    A handler that answers at once costs no task. The others become tasks, of which there
+    may be `limit` at a time; `on_room` is called when there is room again.
+    """
+
+    def __init__(
+        self,
+        connection: "Connection",
+        routes: Routes,
+        hooks: Sequence[RpcHook],
+        *,
+        limit: int,
+        on_room: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._routes = routes
+        self._hooks = tuple(hooks)
+        self._limit = limit
+        self._on_room = on_room
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> int:
+        """How many handlers are at work."""
+        return len(self._tasks)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more handlers may be started."""
+        return len(self._tasks) >= self._limit
+
+    async def idle(self) -> None:
+        """Wait until the handlers at work now are done."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def cancel(self) -> None:
+        """Stop the handlers at work; their requests stay unanswered."""
+        for task in self._tasks:
+            task.cancel()
+
+    def dispatch(self, commands: list[Command], at: int) -> int:
+        """Handle the request at a place of a list, or the run that begins there; where it ends."""
+        request = commands[at]
+        route = self._routes.get(request.code)
+        if isinstance(route, RunRoute):
+            end = _end_of_run(commands, at)
+            self._handle_run(route, commands if end - at == len(commands) else commands[at:end])
+            return end
+        self._handle(route, request)
+        return at + 1
+
+    # -- one request ----------------------------------------------------------------------
+
+    def _handle(self, route: Handler | None, request: Command) -> None:
+        try:
+            for hook in self._hooks:
+                hook.before_request(self._connection.peer_address, request)
+            if route is None:
+                raise RequestRejected(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {request.code} not supported",
+                )
+            reply = route(request, self._connection)
+        except Exception as error:
+            reply = self._refusal(request, error)
+        if reply is None:
+            return
+        if isinstance(reply, Command):
+            self._answer(request, reply)
+        else:
+            task = asyncio.get_running_loop().create_task(self._finish(request, reply))
+            self._tasks.add(task)
+            task.add_done_callback(self._finished)
+
+    async def _finish(self, request: Command, awaitable: Awaitable[Command | None]) -> None:
+        try:
+            reply = await awaitable
+        except Exception as error:
+            reply = self._refusal(request, error)
+        if reply is not None:
+            self._answer(request, reply)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        was_full = self.is_full
+        self._tasks.discard(task)
+        if was_full and not self.is_full:
+            self._on_room()
+
+    # -- a run of requests ----------------------------------------------------------------
+
+    def _handle_run(self, route: RunRoute, requests: list[Command]) -> None:
+        if self._hooks:
+            requests = self._accepted(requests)
+            if not requests:
+                return
+        try:
+            replies = route.handle_run(requests, self._connection)
+        except Exception as error:
+            for request in requests:
+                self._answer(request, self._refusal(request, error))
+            return
+        if not replies:
+            return
+        if self._hooks:
+            by_opaque = {request.opaque: request for request in requests}
+            for reply in replies:
+                self._answer(by_opaque[reply.opaque], reply)
+        else:
+            self._connection.send_all(replies)
+
+    def _accepted(self, requests: list[Command]) -> list[Command]:
+        """Those the hooks let through; the others are answered."""
+        accepted = []
+        for request in requests:
+            try:
+                for hook in self._hooks:
+                    hook.before_request(self._connection.peer_address, request)
+            except Exception as error:
+                self._answer(request, self._refusal(request, error))
+            else:
+                accepted.append(request)
+        return accepted
+
+    # -- replies --------------------------------------------------------------------------
+
+    def _answer(self, request: Command, reply: Command) -> None:
+        try:
+            for hook in self._hooks:
+                hook.after_response(self._connection.peer_address, request, reply)
+        except Exception as error:
+            reply = self._refusal(request, error)
+        if not request.is_oneway:
+            self._connection.send(reply)
+
+    def _refusal(self, request: Command, error: Exception) -> Command:
+        """The one place where an exception becomes a response code."""
+        peer = self._connection.peer_address
+        if isinstance(error, RequestRejected):
+            return request.reply(code=error.code, remark=error.remark)
+        if isinstance(error, RocketqError):
+            # Foreseen, if not by the handler: a body that cannot be read, for example.
+            logger.warning("request %d from %s: %s", request.code, peer, error)
+        else:
+            logger.error("request %d from %s failed", request.code, peer, exc_info=error)
+        return request.reply(
+            code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}"
+        )
+
+
+def _end_of_run(commands: list[Command], start: int) -> int:
+    """Where the requests of one code that begin at `start` end."""
+    code = commands[start].code
+    end = start + 1
+    while end < len(commands):
+        command = commands[end]
+        if command.code != code or command.flag & _RESPONSE:
+            break
+        end += 1
+    return end

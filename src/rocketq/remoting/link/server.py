@@ -1,0 +1,155 @@
+"""Listens on a port and answers requests by a table of routes.
+
+    server = RemotingServer({RequestCode.GET_ROUTEINFO_BY_TOPIC: handler})
+    await server.start("127.0.0.1", 0)
+    print(server.port)
+    await server.stop(grace_s=3)
+
+Several servers may share one table: a broker's second port is another server with a
+smaller one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from rocketq.remoting.link.connection import Connection, ConnectionLimits
+from rocketq.remoting.link.deadlines import Deadlines
+from rocketq.remoting.link.handlers import Handler, Route, Routes, RpcHook, RunHandler, RunRoute
+from rocketq.remoting.link.idle import IdleScan
+from rocketq.remoting.wire.frame import FRAME_LIMIT
+
+__all__ = [
+    "Handler",
+    "RemotingServer",
+    "Route",
+    "Routes",
+    "RpcHook",
+    "RunHandler",
+    "RunRoute",
+    "ServerConfig",
+]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """Limits of a server and its connections."""
+
+    server_channel_max_idle_time_seconds: int = 120
+    server_socket_backlog: int = 1024
+    frame_max_length: int = FRAME_LIMIT
+    write_buffer_high_water_mark: int = 1024 * 1024
+    handlers_per_connection: int = 1024
+
+
+class RemotingServer:
+    """One listening port and the connections accepted on it."""
+
+    def __init__(
+        self,
+        routes: Routes,
+        *,
+        config: ServerConfig | None = None,
+        hooks: Sequence[RpcHook] = (),
+        on_connect: Callable[[Connection], None] | None = None,
+        on_close: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self._routes = routes
+        self._config = config or ServerConfig()
+        self._hooks = hooks
+        self._on_connect = on_connect
+        self._on_close = on_close
+        self._connections: set[Connection] = set()
+        self._accepted = 0
+        self._listener: asyncio.Server | None = None
+        self._deadlines: Deadlines | None = None
+        self._idle_scan: IdleScan | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; where it was started with 0, the one it was given."""
+        assert self._listener is not None, "not started"
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> frozenset[Connection]:
+        """The connections open now."""
+        return frozenset(self._connections)
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open now."""
+        return len(self._connections)
+
+    @property
+    def accepted_count(self) -> int:
+        """How many connections were ever accepted."""
+        return self._accepted
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; raises OSError when the port is taken."""
+        assert self._listener is None, "already started"
+        loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(loop)
+        self._idle_scan = IdleScan(
+            loop, self._connections, self._config.server_channel_max_idle_time_seconds
+        )
+        self._listener = await loop.create_server(
+            cast("Callable[[], asyncio.Protocol]", self._accept),  # one by what it does
+            host,
+            port,
+            backlog=self._config.server_socket_backlog,
+        )
+        self._idle_scan.start()
+        logger.info("listening on %s:%d", host, self.port)
+
+    async def stop(self, grace_s: float = 3.0) -> None:
+        """Stop listening, answer what was accepted, close; whoever takes longer is cut off."""
+        if self._listener is None:
+            return
+        assert self._deadlines is not None
+        assert self._idle_scan is not None
+        self._listener.close()
+        self._idle_scan.stop()
+        finishing = [asyncio.ensure_future(each.finish()) for each in self._connections]
+        if finishing:
+            _, late = await asyncio.wait(finishing, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            for connection in list(self._connections):
+                connection.cut_off()
+            await asyncio.gather(*finishing, return_exceptions=True)
+            await asyncio.gather(*(each.closed() for each in list(self._connections)))
+        await self._listener.wait_closed()
+        self._deadlines.close()
+        self._listener = None
+
+    def _accept(self) -> Connection:
+        assert self._deadlines is not None
+        return Connection(
+            self._routes,
+            deadlines=self._deadlines,
+            limits=ConnectionLimits(
+                frame_limit=self._config.frame_max_length,
+                handlers=self._config.handlers_per_connection,
+                write_high_water=self._config.write_buffer_high_water_mark,
+            ),
+            hooks=self._hooks,
+            on_connect=self._connected,
+        )
+
+    def _connected(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self._accepted += 1
+        connection.on_close(self._closed)
+        if self._on_connect is not None:
+            self._on_connect(connection)
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._on_close is not None:
+            self._on_close(connection)

@@ -1,0 +1,342 @@
+"""Topics as tables and streams: the readers of the format `rocketq`.
+
+The driver decides what is read: which queues, from where to where. A range of one queue is a
+partition; an executor pulls it and hands Arrow batches to Spark. Offsets live in Spark's
+checkpoint; with `groupId` they are also told to the brokers, so that lag can be seen there.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from rocketq.client.blocking.loop_thread import loop_thread
+from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.cluster.routes import BrokerAddress
+from rocketq.common.errors import RocketqError
+from rocketq.filter import parse_tags
+from rocketq.message.names import unwrap_namespace
+from rocketq.message.queue import MessageQueue
+from rocketq.spark.options import InvalidOptions, SourceOptions
+from rocketq.spark.read import offsets
+from rocketq.spark.read.arrow import ArrowBatches
+from rocketq.spark.read.data_loss import DataLoss, tell
+from rocketq.spark.read.offsets import Offsets
+from rocketq.spark.read.partitions import QueueRange, plan
+from rocketq.spark.read.range_pull import BrokerAway, RangePull
+from rocketq.spark.read.topics import Standing, Topics, opened
+from rocketq.spark.run.worker_memory import settle
+from rocketq.spark.wire.retry import Retry
+from rocketq.spark.wire.tally import READ, Tally
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_ADMISSION_CONTROL = True
+except ImportError:  # Spark 4.1: a trigger reads all there is
+    ReadAllAvailable = ReadMaxRows = ReadMinRows = None  # type: ignore[assignment,misc]
+    ReadLimit = object  # type: ignore[assignment,misc]
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
+    HAS_ADMISSION_CONTROL = False
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+# ------------------------------------------------------------------------ in executors
+
+
+def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBatch]:
+    """The rows of one range: what a task does."""
+    settle()
+    shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
+    batches = ArrowBatches(part.queue._replace(topic=shown), options.columns, wanted_tags(options))
+    tally = Tally(READ)
+    pull = RangePull(
+        lambda: find_broker(options, part.queue), options, part.queue, part.start, part.end
+    )
+    for body, start, end in pull.bodies():
+        batch = batches.batch(body, start, end)
+        if batch is not None:
+            tally.add(batch.num_rows, len(body))
+            yield batch
+    tally.tell()
+
+
+def find_broker(options: SourceOptions, queue: MessageQueue) -> BrokerAddress:
+    """Where a queue is now: its master, or else a slave."""
+
+    async def ask() -> BrokerAddress | None:
+        async with opened(options.connection) as client:
+            await client.routes.subscribe_queues(queue.topic)
+            return client.routes.find(queue.broker_name)
+
+    found = loop_thread().run(ask())
+    if found is None:
+        raise BrokerAway(queue)
+    return found
+
+
+def wanted_tags(options: SourceOptions) -> frozenset[bytes] | None:
+    """The tags themselves: brokers compare hashes, which two tags may share."""
+    if options.sql is not None:
+        return None
+    tags = parse_tags(options.tags).tags
+    return frozenset(tag.encode() for tag in tags) or None
+
+
+# ------------------------------------------------------------------------ in the driver
+
+
+class Driver:
+    """Asks brokers on behalf of a reader. Its client is opened when it is first needed.
+
+    Readers are sent to executors, and this goes with them as the options alone.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._opening: AbstractAsyncContextManager[ClientInstance] | None = None
+        self._client: ClientInstance | None = None
+
+    def ask(self, question: Callable[[Topics], Awaitable[T]]) -> T:
+        """The answer, as often as it takes to get one within the time for that."""
+
+        async def answer() -> T:
+            retry = Retry(self._options.connection.retry_within_s)
+            while True:
+                try:
+                    if self._client is None:
+                        self._opening = opened(self._options.connection)
+                        self._client = await self._opening.__aenter__()
+                    return await question(Topics(self._client, self._options))
+                except RocketqError as error:
+                    await retry.pause(error)
+
+        return loop_thread().run(answer())
+
+    def close(self) -> None:
+        opening, self._opening, self._client = self._opening, None, None
+        if opening is not None:
+            loop_thread().run(opening.__aexit__(None, None, None))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Driver, (self._options,)
+
+
+def _lost(
+    options: SourceOptions, queue: MessageQueue, start: int, end: int | None, why: str
+) -> None:
+    tell(DataLoss(queue, start, end, why), fails=options.fail_on_data_loss)
+
+
+def _skip_expired(
+    options: SourceOptions, start: Offsets, end: Mapping[MessageQueue, int], first: Offsets
+) -> None:
+    """Move `start` to what is still there, and say so where that leaves something out."""
+    for queue, beginning in first.items():
+        if start[queue] < min(beginning, end[queue]):
+            until = min(beginning, end[queue])
+            _lost(options, queue, start[queue], until, f"the queue now begins at {beginning}")
+            start[queue] = until
+
+
+class BatchReader(DataSourceReader):
+    """`spark.read`: everything between two positions."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        driver = Driver(self._options)
+        try:
+            first, start, end = driver.ask(self._bounds)
+        finally:
+            driver.close()
+        _skip_expired(self._options, start, end, first)
+        return plan(
+            start,
+            end,
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+
+    async def _bounds(self, topics: Topics) -> tuple[Offsets, Offsets, Offsets]:
+        queues = await topics.queues()
+        return (
+            await topics.earliest(queues),
+            await topics.resolve(self._options.starting, queues),
+            await topics.resolve(self._options.ending, queues),
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, QueueRange):  # Spark's own, where there is nothing to read
+            return iter(())
+        return read_range(self._options, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream`: ranges that follow each other, as fast as the query takes them."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        if not HAS_ADMISSION_CONTROL and (
+            options.max_offsets_per_trigger or options.min_offsets_per_trigger
+        ):
+            raise InvalidOptions(
+                "rocketq source: maxOffsetsPerTrigger and minOffsetsPerTrigger need Spark 4.2; "
+                "in this one a trigger reads all there is"
+            )
+        self._options = options
+        self._driver = Driver(options)
+        self._newest: Offsets | None = None  # as last seen
+        self._target: Offsets | None = None  # where a query of Trigger.AvailableNow ends
+        self._away: frozenset[MessageQueue] = frozenset()  # these two are told once
+        self._gone: frozenset[MessageQueue] = frozenset()
+        self._has_read = False  # before that, brokers may not know the group
+        self._reported: Offsets = {}
+        self._held_since: float | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        async def ask(topics: Topics) -> Offsets:
+            return await topics.resolve(self._options.starting, await topics.queues())
+
+        return offsets.to_json(self._driver.ask(ask))
+
+    # ---------------------------------------------------------------- how far to read
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        async def ask(topics: Topics) -> Offsets:
+            return await topics.latest(await topics.queues())
+
+        self._target = self._driver.ask(ask)
+
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        since = {} if start is None else offsets.from_json(start)
+        if self._has_read:
+            # Spark commits a batch when the next one begins, so the last one of a query never.
+            # But it does not ask for more before all up to `start` is done.
+            self._report(since)
+        standing = self._driver.ask(lambda topics: topics.standing(since))
+        self._newest = standing.newest
+        end = dict(standing.newest if self._target is None else self._target)
+        self._check_still_there(since, end, standing)
+        # A queue that is out of reach keeps its place.
+        end = {**{queue: since[queue] for queue in since if queue not in end}, **end}
+        if start is None or (HAS_ADMISSION_CONTROL and isinstance(limit, ReadAllAvailable)):
+            return offsets.to_json(end)
+        first = self._from_the_beginning(since, end)
+        if self._waits_for_more(first, end):
+            return offsets.to_json(since)
+        if self._options.max_offsets_per_trigger is not None:
+            end = offsets.limited(first, end, self._options.max_offsets_per_trigger)
+        return offsets.to_json(end)
+
+    def _check_still_there(self, since: Offsets, end: Offsets, standing: Standing) -> None:
+        for queue in standing.gone:
+            if queue not in self._gone:
+                why = "the broker has no such queue any more"
+                _lost(self._options, queue, since[queue], None, why)
+        for queue in standing.away:
+            if self._target is not None and queue not in end:
+                raise BrokerAway(queue)  # the end of this query would not be the end of the topic
+            if queue not in self._away:
+                logger.warning("%s", BrokerAway(queue))
+        self._away, self._gone = frozenset(standing.away), frozenset(standing.gone)
+        for queue, offset in since.items():
+            now = standing.newest.get(queue, offset)
+            if now < offset:
+                _lost(self._options, queue, now, offset, f"the queue now ends at {now}")
+
+    def _from_the_beginning(self, since: Offsets, end: Offsets) -> Offsets:
+        """Where reading begins: queues that have never been read begin with what they have."""
+        new = [queue for queue in end if queue not in since]
+        if not new:
+            return since
+        return since | self._driver.ask(lambda topics: topics.earliest(new))
+
+    def _waits_for_more(self, since: Offsets, end: Offsets) -> bool:
+        """Whether a trigger is passed over because too little has come."""
+        minimum = self._options.min_offsets_per_trigger
+        if minimum is None or self._target is not None:
+            return False
+        waiting = sum(offsets.behind(since, end).values())
+        now = time.monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        if waiting >= minimum or now - self._held_since >= self._options.max_trigger_delay_s:
+            self._held_since = now
+            return False
+        return True
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the progress of the query: what is behind its end is the backlog."""
+        return None if self._newest is None else offsets.to_json(self._newest)
+
+    # ---------------------------------------------------------------- a batch
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._has_read = True
+        since, until = offsets.from_json(start), offsets.from_json(end)
+        wanted = [queue for queue in until if until[queue] > since.get(queue, 0)]
+        first = self._driver.ask(lambda topics: _beginnings(topics, wanted)) if wanted else {}
+        since |= {queue: min(first[queue], until[queue]) for queue in wanted if queue not in since}
+        _skip_expired(self._options, since, until, first)
+        return plan(
+            {queue: since.get(queue, until[queue]) for queue in until},
+            until,
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, QueueRange), partition
+        return read_range(self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._report(offsets.from_json(end))
+
+    def _report(self, reached: Offsets) -> None:
+        """Tell the brokers how far the group is. The checkpoint decides: a failure only shows."""
+        group = self._options.group
+        if group is None:
+            return
+        news = {queue: at for queue, at in reached.items() if self._reported.get(queue) != at}
+        if not news:
+            return
+        is_first = not self._reported
+        try:
+            self._driver.ask(lambda topics: topics.report(group, news, is_first=is_first))
+        except RocketqError as error:
+            logger.warning("progress of group %s was not reported: %s", group, error)
+        else:
+            self._reported = reached
+
+    def stop(self) -> None:
+        self._driver.close()
+
+
+async def _beginnings(topics: Topics, queues: list[MessageQueue]) -> Offsets:
+    """The first offsets of these queues, for a reader that may not have seen a route yet."""
+    await topics.learn(queues)
+    return await topics.earliest(queues)

@@ -1,0 +1,1 @@
+"""A task's own connection to a broker."""

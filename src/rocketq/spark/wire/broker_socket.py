@@ -1,0 +1,117 @@
+"""A task's own connection to a broker: blocking, with as few copies as there can be.
+
+A pull answers with some megabytes of records. They are received in one piece into the buffer that
+they are then decoded from; the event loop of the SDK would copy them twice more, and take turns
+with the thread that decodes. Requests may be sent ahead: the answers wait in the kernel's buffer.
+The batches of a sink go the same way.
+
+Not for anything else: nobody answers requests of the broker here.
+"""
+
+import select
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from rocketq.remoting.errors import BadFrame, ConnectFailed, ConnectionLost, RequestTimeout
+from rocketq.remoting.link.client import split_address
+from rocketq.remoting.link.handlers import RpcHook
+from rocketq.remoting.wire.command import Command
+from rocketq.remoting.wire.frame import FrameSplitter, unfilled
+
+_LENGTH: Final = struct.Struct(">i")
+_TIMEVAL: Final = struct.Struct("@ll")
+_FRAME_LIMIT: Final = 64 << 20
+_CONNECT_WITHIN_S: Final = 10.0
+_WAITING_IN_KERNEL: Final = 4 << 20
+
+
+class BrokerSocket:
+    """Belongs to one thread."""
+
+    def __init__(self, address: str, hooks: Sequence[RpcHook], timeout_s: float) -> None:
+        self.address = address
+        self._hooks = hooks
+        self._timeout_s = timeout_s
+        self._early: deque[Command] = deque()  # answers that came while requests were sent
+        try:
+            self._socket = socket.create_connection(split_address(address), _CONNECT_WITHIN_S)
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error}") from None
+        # The kernel keeps the time, so that one call can wait for a whole answer.
+        limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
+        self._socket.settimeout(None)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _WAITING_IN_KERNEL)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._room = select.poll()
+        self._room.register(self._socket, select.POLLIN | select.POLLOUT)
+        self._answer = select.poll()
+        self._answer.register(self._socket, select.POLLIN)
+
+    def send(self, request: Command) -> None:
+        """Send a request; `receive` gives its answer some time.
+
+        A broker that cannot get rid of its answers stops reading: they are taken in meanwhile.
+        """
+        for hook in self._hooks:
+            hook.before_request(self.address, request)
+        left = memoryview(b"".join(request.encode()))
+        while left:
+            try:
+                left = left[self._socket.send(left, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                self._wait_for_room()
+            except OSError as error:
+                raise self._failed(error) from None
+
+    def _wait_for_room(self) -> None:
+        found = self._room.poll(self._timeout_s * 1_000)
+        if not found:
+            raise RequestTimeout(f"{self.address} has stopped reading")
+        ((_, events),) = found
+        if events & select.POLLIN:
+            self._early.append(self._receive())
+
+    def has_answer(self) -> bool:
+        """Whether `receive` need not wait: something has come, if only the end."""
+        return bool(self._early or self._answer.poll(0))
+
+    def receive(self) -> Command:
+        """The next answer, whichever request it belongs to."""
+        return self._early.popleft() if self._early else self._receive()
+
+    def _receive(self) -> Command:
+        head = bytearray(_LENGTH.size)
+        self._fill(memoryview(head))
+        (length,) = _LENGTH.unpack(head)
+        if not 4 <= length <= _FRAME_LIMIT:
+            raise BadFrame(f"frame of length {length} from {self.address}")
+        frame = unfilled(_LENGTH.size + length)
+        frame[: _LENGTH.size] = head
+        self._fill(memoryview(frame)[_LENGTH.size :])
+        splitter = FrameSplitter(_FRAME_LIMIT + _LENGTH.size)
+        (answer,) = splitter.feed(frame) or (None,)
+        if answer is None:
+            raise splitter.error or BadFrame(f"no frame from {self.address}")
+        return answer
+
+    def _fill(self, space: memoryview) -> None:
+        while space:
+            try:
+                count = self._socket.recv_into(space, 0, socket.MSG_WAITALL)
+            except OSError as error:
+                raise self._failed(error) from None
+            if count == 0:
+                raise ConnectionLost(f"{self.address} has closed the connection")
+            space = space[count:]
+
+    def _failed(self, error: OSError) -> ConnectionLost | RequestTimeout:
+        if isinstance(error, BlockingIOError):
+            return RequestTimeout(f"no answer from {self.address} in time")
+        return ConnectionLost(f"connection to {self.address} lost: {error}")
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,180 @@
+"""What one task of a write does: rows into batches, batches to brokers, answers awaited.
+
+A bounded number of requests is under way at any time. Rows with a sharding key go to its queue
+one request after another, so that they keep their order; all others go to the queues in turn.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from rocketq.client.blocking.loop_thread import loop_thread
+from rocketq.common.errors import RocketqError
+from rocketq.message.properties.codec import SYSTEM_PROPERTIES
+from rocketq.message.queue import MessageQueue
+from rocketq.spark.options import SinkOptions
+from rocketq.spark.read.topics import opened
+from rocketq.spark.run.worker_memory import settle
+from rocketq.spark.wire.tally import WRITTEN, Tally
+from rocketq.spark.write.columns import (
+    Rows,
+    by_value,
+    joined,
+    map_parts,
+    numbers,
+    optional_texts,
+    queue_numbers,
+    texts,
+)
+from rocketq.spark.write.encoder import BatchRows, Numbers, UnfitRow
+from rocketq.spark.write.sender import Batch, BatchSender
+
+RESERVED = frozenset(name.encode() for name in SYSTEM_PROPERTIES)
+"""Properties that brokers and clients give a meaning to: those of the map are left out."""
+
+
+class WriteFailed(RocketqError):
+    """A row or a batch was not taken."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task sent."""
+
+    messages: int
+    bytes: int
+
+
+def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Send the rows of one task. `origin` names it: the same again after a failure."""
+    settle()
+    prefix = hashlib.blake2b(origin.encode(), digest_size=12).hexdigest().upper().encode()
+    loop = loop_thread()
+    opening = opened(options.connection)
+    client = loop.run(opening.__aenter__())
+    sender = BatchSender(client, options)
+    try:
+        writer = RowWriter(options, sender, prefix)
+        tally, told = Tally(WRITTEN), 0
+        for batch in batches:
+            sender.collect()
+            writer.write(batch)
+            tally.add(batch.num_rows, writer.bytes - told)
+            told = writer.bytes
+        sender.finish()
+        tally.tell()
+        return Written(writer.messages, writer.bytes)
+    finally:
+        sender.close()
+        loop.run(opening.__aexit__(None, None, None))
+
+
+class RowWriter:
+    """The sends of one task."""
+
+    def __init__(self, options: SinkOptions, sender: BatchSender, prefix: bytes) -> None:
+        self._options = options
+        self._sender = sender
+        self._prefix = prefix
+        self._last_of: dict[MessageQueue, Batch] = {}
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._turn = 0
+        self.messages = 0
+        self.bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send one record batch's rows, topic by topic."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        sharding = columns.get("sharding_key")
+        if sharding is not None:
+            sharding = sharding.cast(pa.string())
+        rows = BatchRows(
+            batch.num_rows,
+            texts(columns["body"]),
+            optional_texts(columns.get("tags")),
+            optional_texts(joined(columns.get("keys"))),
+            optional_texts(sharding),
+            map_parts(columns.get("properties")),
+            numbers(columns.get("flag")),
+            RESERVED,
+            self._prefix,
+            self.messages,
+        )
+        for topic, of_topic in self._by_topic(columns.get("topic")):
+            for delay, of_level in by_value(columns.get("delay_level"), of_topic):
+                self._send(topic, rows, of_level, sharding, int(delay or 0))
+        self.messages += batch.num_rows
+
+    def _by_topic(self, column: pa.Array | None) -> Iterator[tuple[str, Rows | None]]:
+        if self._options.topic is not None:
+            yield self._options.topic, None
+            return
+        for topic, rows in by_value(column, None):
+            if not topic:
+                row = 0 if rows is None else int(rows[0])
+                raise WriteFailed(f"row {self.messages + row}: the topic is null or empty")
+            yield topic, rows
+
+    def _send(
+        self,
+        topic: str,
+        rows: BatchRows,
+        chosen: Rows | None,
+        sharding: pa.Array | None,
+        delay_level: int,
+    ) -> None:
+        if sharding is None:
+            self._send_run(topic, rows, chosen, None, delay_level)
+            return
+        queues = self._queues_of(topic)
+        if chosen is None:
+            chosen = np.arange(rows.count, dtype=np.int32)
+        for number, of_queue in by_value(queue_numbers(sharding, len(queues)), chosen):
+            # Rows without a key go anywhere.
+            queue = None if number is None else queues[number]
+            self._send_run(topic, rows, of_queue, queue, delay_level)
+
+    def _send_run(
+        self,
+        topic: str,
+        rows: BatchRows,
+        chosen: Rows | None,
+        queue: MessageQueue | None,
+        delay_level: int,
+    ) -> None:
+        """Cut rows into requests and send them."""
+        places = None if chosen is None else Numbers(np.ascontiguousarray(chosen))
+        at, end = 0, rows.count if places is None else places.count
+        # Brokers take no delay for batches: such rows go one by one.
+        most = self._options.batch_messages if delay_level <= 0 else 1
+        while at < end:
+            try:
+                body, after = rows.encode(places, at, self._options.batch_bytes, most)
+            except UnfitRow as error:
+                raise WriteFailed(
+                    f"row {self.messages + error.row} for topic {topic!r}: {error}"
+                ) from None
+            if queue is None:
+                queues = self._queues_of(topic)
+                target = queues[self._turn % len(queues)]
+                self._turn += 1
+                batch = Batch(target, body, after - at, False, delay_level)
+            else:
+                batch = Batch(queue, body, after - at, True, delay_level)
+                before = self._last_of.get(queue)
+                if before is not None:
+                    self._sender.wait(before)
+                self._last_of[queue] = batch
+            self._sender.send(batch)
+            self.bytes += len(body)
+            at = after
+
+    def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
+        queues = self._queues.get(topic)
+        if queues is None:
+            queues = self._queues[topic] = self._sender.queues(topic)
+        return queues

@@ -1,0 +1,127 @@
+"""Rows as messages: the writers of the format `rocketq`.
+
+    topic         string   where the option `topic` is not given
+    body          binary or string, required
+    tags          string
+    keys          string (space-separated) or array<string>
+    properties    map<string,string>; the system's own names in it are left out
+    sharding_key  any type that casts to string: the same key, the same queue, in order
+    delay_level   int
+    flag          int
+
+What else a topic has as a table (place, times, hosts) is left out, so that what was read can be
+written as it is.
+
+At least once: a task that is run again sends again, with the same unique keys (`msg_id` at the
+consumer), which are derived from query, batch, partition and row. So whoever consumes can drop
+what it has seen.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import DataType, StructType
+
+from rocketq.message.names import validate_topic
+from rocketq.spark.options import InvalidOptions, SinkOptions
+from rocketq.spark.schema import COLUMNS
+from rocketq.spark.write.rows import Written, write_rows
+
+logger = logging.getLogger(__name__)
+
+_INTEGERS: Final = ("int", "smallint", "tinyint", "bigint")
+_COLUMN_TYPES: Final[dict[str, tuple[str, ...] | None]] = {
+    "topic": ("string",),
+    "body": ("binary", "string"),
+    "tags": ("string",),
+    "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",),
+    "sharding_key": None,
+    "delay_level": _INTEGERS,
+    "flag": _INTEGERS,
+}
+
+
+def check_schema(options: SinkOptions, schema: StructType) -> None:
+    """Refuse a table that cannot be messages, before anything runs."""
+    types: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
+    if "body" not in types:
+        raise InvalidOptions("rocketq sink: the table has no column body (binary or string)")
+    if "topic" not in types and options.topic is None:
+        raise InvalidOptions("rocketq sink: give the option topic, or a column of that name")
+    for name, kind in types.items():
+        if name not in _COLUMN_TYPES and name not in COLUMNS:
+            raise InvalidOptions(
+                f"rocketq sink: column {name!r} means nothing here; known are "
+                f"{', '.join(_COLUMN_TYPES)}"
+            )
+        allowed = _COLUMN_TYPES.get(name)
+        if allowed is not None and kind.simpleString() not in allowed:
+            raise InvalidOptions(
+                f"rocketq sink: column {name!r} is {kind.simpleString()}, it must be "
+                f"{' or '.join(allowed)}"
+            )
+    if options.topic is not None:
+        validate_topic(options.topic)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`: one job, then done."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_schema(options, schema)
+        self._options = options
+        self._run = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_rows(self._options, f"{self._run}/{_partition()}", iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _log_total(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        logger.warning("the write failed; what was sent before is in the topics")
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream`: a batch with every trigger."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_schema(options, schema)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = TaskContext.get()
+        assert task is not None, "called outside of a task"
+        query = task.getLocalProperty("sql.streaming.queryId")
+        batch = task.getLocalProperty("streaming.sql.batchId")
+        return write_rows(self._options, f"{query}/{batch}/{_partition()}", iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _log_total(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        logger.warning("batch %d failed; what was sent before is in the topics", batchId)
+
+
+def _partition() -> int:
+    task = TaskContext.get()
+    return 0 if task is None else task.partitionId()
+
+
+def _log_total(messages: list[WriterCommitMessage | None]) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    logger.info(
+        "%d messages of %d bytes written",
+        sum(message.messages for message in written),
+        sum(message.bytes for message in written),
+    )

@@ -1,0 +1,1 @@
+"""What makes records durable, and what finds them again after a crash."""

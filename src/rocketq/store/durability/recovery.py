@@ -1,0 +1,326 @@
+"""Opening a store: where the log ends, and what has to be derived from it again.
+
+After a clean stop everything is where it should be, and only the last few megabytes are looked
+at. After a crash the log is read from the last place up to which everything is known to be
+right, which the checkpoint tells (see `rocketq.store.durability.checkpoint`):
+
+    by rocketq                      a position at most some seconds before the crash
+    by RocketMQ's part of it        the newest file that is older than the times it holds
+
+Every record read is compared with its entry in the consume queue and put there if it is not.
+A torn record at the end is cut off; damage before the end is reported and stepped over.
+
+Two things are looked for beyond that, and cost a longer pass where they are found: a queue
+that lacks entries from before the place where reading began, and an index that ends before it.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from rocketq.message.record.reader import RecordFields, check_record, read_record
+from rocketq.store.config import StoreConfig
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.durability.checkpoint import Checkpoint
+from rocketq.store.durability.log_scan import Damage, LogReplay, LogScan
+from rocketq.store.durability.replay import NEVER, Replay
+from rocketq.store.files.segment import Segment
+from rocketq.store.index.index import Index, key_hashes
+from rocketq.store.log.commit_log import CommitLog
+from rocketq.store.log.record_marks import RecordMarks
+from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.consume_queues import ConsumeQueues
+from rocketq.store.queues.queue_tail import QueueTail
+
+logger = logging.getLogger(__name__)
+
+_NO_END: Final = 1 << 62
+_BLANK_MAGIC: Final = b"\xcb\xd4\x31\x94"
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening a store found and did."""
+
+    is_clean: bool
+    """Whether the store had been closed in good order."""
+    start: int = 0
+    """Where reading the log began."""
+    end: int = 0
+    cut_from: int | None = None
+    """Where a torn record was cut off."""
+    damages: list[Damage] = field(default_factory=list)
+    rebuilt_queues: list[str] = field(default_factory=list)
+    last_timestamp: int = 0
+
+
+class Recovery:
+    """Used once, before a store takes its first message."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._dispatcher = dispatcher
+
+    def run(self, *, crashed: bool) -> RecoveryReport:
+        """Bring everything into a state from which the store can go on."""
+        self._queues.judge = self._leads_to_its_message
+        report = RecoveryReport(is_clean=not crashed)
+        if len(self._log.segments) == 0:
+            # Without a log there is nothing that queues and index could point at.
+            self._queues.remove_all()
+            if self._index is not None:
+                self._index.remove_all()
+            self._log.end_at(0)
+            return report
+        progress = self._checkpoint.progress
+        if self._index is not None and crashed and (progress is None or not progress.is_same_boot):
+            self._index.rebuild_last(_NO_END)
+        report.start = self._start(crashed)
+        logger.info(
+            "reading the log from %d on, after a %s", report.start, "crash" if crashed else "stop"
+        )
+        self._queues.set_log_range(self._log.min_offset, _NO_END)
+        self._read(report)
+        self._log.end_at(report.end)
+        self._note_durable(report)
+        self._queues.set_log_range(self._log.min_offset, report.end)
+        for queue in self._queues.opened():
+            queue.cut_at(report.end)
+            queue.correct_min_offset(self._log.min_offset)
+        if report.damages:
+            for queue in self._queues.all():
+                for damage in report.damages:
+                    queue.forget_between(damage.position, damage.end)
+        self._dispatcher.position = report.end
+        return report
+
+    def _note_durable(self, report: RecoveryReport) -> None:
+        """Say how much of the log is on the disk, which after a crash need not be all of it."""
+        if report.is_clean:
+            self._log.flushed = report.end
+            return
+        progress = self._checkpoint.progress
+        durable = report.start if progress is None else progress.log_durable
+        self._log.flushed = min(durable, report.end)
+        if self._config.is_sync_flush:
+            # Readers see nothing that could still be lost.
+            for segment in self._log.unflushed():
+                segment.sync()
+            self._log.note_flushed(report.end)
+
+    # --- Where to begin
+
+    def _start(self, crashed: bool) -> int:
+        progress = self._checkpoint.progress
+        lowest = self._log.min_offset
+        if not self._queues.topics():
+            return lowest  # somebody wants them made anew
+        if progress is None:
+            return max(lowest, self._start_by_java(crashed))
+        start = progress.record_start
+        if crashed:
+            dispatched = progress.dispatched if progress.is_same_boot else progress.queues_durable
+            start = min(start, dispatched)
+        if start <= lowest:
+            return lowest
+        # A position from a file that has vanished, or was replaced, helps nobody.
+        if start != progress.log_end and not self._is_record_start(start):
+            return max(lowest, self._start_by_java(crashed))
+        return start
+
+    def _is_record_start(self, position: int) -> bool:
+        segment = self._log.segments.find(position)
+        if segment is None:
+            return False
+        check = check_record(segment.view, position - segment.start, False, False)
+        return check.is_valid or check.is_blank
+
+    def _start_by_java(self, crashed: bool) -> int:
+        """The beginning of a file, chosen as RocketMQ chooses it."""
+        checkpoint = self._checkpoint
+        for segment in reversed(list(self._log.segments)):
+            first = self._first_record(segment)
+            if first is None or first.store_timestamp == 0:
+                continue
+            if not crashed:
+                return segment.start
+            if checkpoint.logics_physical_offset > 0:
+                is_old_enough = first.physical_offset <= checkpoint.logics_physical_offset
+            else:
+                is_old_enough = first.store_timestamp <= checkpoint.min_timestamp
+            if is_old_enough:
+                return segment.start
+        return self._log.min_offset
+
+    def _first_record(self, segment: Segment) -> RecordFields | None:
+        if not check_record(segment.view, 0, True, False).is_valid:
+            return None
+        return read_record(segment.view, 0)
+
+    # --- Reading
+
+    def _read(self, report: RecoveryReport) -> None:
+        index_from = self._index_start(report.start)
+        if index_from < report.start:
+            logger.warning("the index ends at %d: made again from there", index_from)
+            self._replay(index_from, report.start, self._queues.open_tail)
+        self._log.marks.start_from(report.start)
+        done = self._replay(report.start, None, self._queues.open_tail, self._log.marks)
+        report.end = done.position
+        report.damages += done.damages
+        self._judge_end(report)
+        report.last_timestamp = done.last_timestamp
+        if self._index is not None and not self._index_is_whole(crashed=not report.is_clean):
+            self._mend_index(report)
+        if self._queues.incomplete:
+            self._rebuild(report)
+        for queue in self._queues.incomplete.values():
+            queue.has_gap = False
+        self._queues.incomplete.clear()
+
+    def _replay(
+        self,
+        start: int,
+        stop: int | None,
+        open_tail: Callable[[str, int], QueueTail | None],
+        marks: RecordMarks | None = None,
+    ) -> LogReplay:
+        """Dispatch a part of the log again."""
+        replay = Replay(
+            self._dispatcher,
+            open_tail,
+            self._config.check_crc_on_recover,
+            self._config.force_verify_prop_crc,
+            self._complete_from(),
+            marks,
+        )
+        log_pass = LogReplay(self._log.segments, start, stop, replay)
+        if not log_pass.run():
+            # Nothing can be served without its entries; better not to start.
+            failure = self._queues.failure or (self._index.failure if self._index else None)
+            assert failure is not None
+            raise failure
+        return log_pass
+
+    def _complete_from(self) -> int:
+        """Where records begin that may have been torn: those that were not flushed."""
+        progress = self._checkpoint.progress
+        return NEVER if progress is None or progress.is_clean else progress.log_durable
+
+    def _judge_end(self, report: RecoveryReport) -> None:
+        """Tell a torn record, which nobody was promised, from the loss of what was durable."""
+        segment = self._log.segments.find(report.end)
+        behind = b""
+        if segment is not None:
+            behind = bytes(segment.slice(report.end, min(8, segment.end - report.end)))
+        progress = self._checkpoint.progress
+        durable = 0
+        if progress is not None:
+            durable = progress.log_end if progress.is_clean else progress.log_durable
+        if report.end < durable:
+            lost = Damage(report.end, durable, "the log ends before what was flushed")
+            logger.error("%s", lost)
+            report.damages.append(lost)
+        if any(behind) and behind[4:] != _BLANK_MAGIC:
+            logger.warning("the record at %d is torn: cut off", report.end)
+            report.cut_from = report.end
+
+    def _leads_to_its_message(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        segment = self._log.segments.find(entry.position)
+        if entry.is_filler or segment is None:
+            return False
+        at = entry.position - segment.start
+        if not check_record(segment.view, at, True, False).is_valid:
+            return False
+        fields = read_record(segment.view, at)
+        return (
+            fields.physical_offset == entry.position
+            and fields.size == entry.size
+            and fields.queue_offset == offset
+            and fields.queue_id == queue.queue_id
+            and fields.topic == queue.topic.encode()
+        )
+
+    # --- What needs a longer pass
+
+    def _index_start(self, start: int) -> int:
+        """Where the index has to be continued from, `start` if it reaches that far."""
+        if self._index is None:
+            return start
+        reached = self._index.end_position
+        if reached >= start:
+            return start
+        progress = self._checkpoint.progress
+        if progress is not None and reached >= progress.index_durable:
+            return start  # there was nothing to index since
+        return max(reached, self._log.min_offset)
+
+    def _index_is_whole(self, *, crashed: bool) -> bool:
+        assert self._index is not None
+        progress = self._checkpoint.progress
+        if crashed or progress is None:
+            return False
+        return progress.index_files == len(self._index.files)
+
+    def _mend_index(self, report: RecoveryReport) -> None:
+        """Index what lies between two files that do not follow each other."""
+        assert self._index is not None
+        for number, start, end in reversed(self._index.gaps(self._log.min_offset)):
+            records = iter(LogScan(self._log.segments, start, end, check_crc=False))
+            if start > self._log.min_offset:
+                next(records, None)  # the last one of the file before
+            first = next((found for found in records if key_hashes(found.fields)), None)
+            if first is not None:
+                logger.warning("the index says nothing about %d to %d", first.position, end)
+                self._index.fill_gap(number, itertools.chain([first], records))
+
+    def _rebuild(self, report: RecoveryReport) -> None:
+        """Make queues anew from the whole log: some of their entries were lost."""
+        incomplete = dict(self._queues.incomplete)
+        for queue in incomplete.values():
+            name = f"{queue.topic}/{queue.queue_id}"
+            logger.warning("consume queue %s lacks entries: made again from the log", name)
+            report.rebuilt_queues.append(name)
+            queue.clear()
+        self._replay(self._log.min_offset, report.end, _only(incomplete))
+
+    def repair_queue(self, queue: ConsumeQueue) -> None:
+        """Make one queue anew, whose files were found damaged when it was first used."""
+        logger.warning("%s is damaged: made again from the log", queue)
+        queue.clear()
+        reached = self._dispatcher.position
+        last_start, last_timestamp = self._dispatcher.last_start, self._dispatcher.last_timestamp
+        listener, self._dispatcher.listener = self._dispatcher.listener, None
+        try:
+            only = {(queue.topic, queue.queue_id): queue}
+            self._replay(self._log.min_offset, reached, _only(only))
+        finally:
+            self._dispatcher.listener = listener
+            self._dispatcher.position = reached
+            self._dispatcher.last_start = last_start
+            self._dispatcher.last_timestamp = last_timestamp
+        queue.has_gap = False
+        self._queues.incomplete.clear()
+        queue.correct_min_offset(self._log.min_offset)
+
+
+def _only(queues: dict[tuple[str, int], ConsumeQueue]) -> Callable[[str, int], QueueTail | None]:
+    def open_tail(topic: str, queue_id: int) -> QueueTail | None:
+        queue = queues.get((topic, queue_id))
+        return queue.tail if queue is not None else None
+
+    return open_tail

@@ -1,0 +1,1 @@
+"""Files and mappings, below everything that gives them a meaning."""

@@ -1,0 +1,1 @@
+"""The commit log: every record, in the order of arrival."""

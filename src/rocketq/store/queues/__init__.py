@@ -1,0 +1,1 @@
+"""Consume queues: where each queue's messages lie in the log."""

@@ -1,0 +1,287 @@
+"""All consume queues of a store: tens of thousands of them, most of them asleep.
+
+    consumequeue/<topic>/<queue id>/...
+
+Opening a store lists the directories and nothing more. A queue's files are looked at when it
+is first used; of the files, a bounded number is mapped at any time, and those that have not
+been used for longest are let go of first.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from rocketq.store.errors import StoreError, StoreMismatch
+from rocketq.store.files.disk import Disk
+from rocketq.store.files.segment import Segment
+from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.queue_table import QueueRange, QueueRanges
+from rocketq.store.queues.queue_tail import ENTRY_SIZE, QueueTail
+
+logger = logging.getLogger(__name__)
+
+_SAMPLE: Final = 8
+
+
+class ConsumeQueues:
+    """Owned by the store; touched on the event loop alone."""
+
+    def __init__(self, folder: Path, file_size: int, disk: Disk, max_mapped: int) -> None:
+        self.tails: dict[str, dict[int, QueueTail]] = {}
+        """Topic -> queue id -> tail of the queues that are open: what an append looks up."""
+        self.on_failure: Callable[[OSError], None] | None = None
+        """Told when a queue cannot be opened."""
+        self.judge: Callable[[ConsumeQueue, int, QueueEntry], bool] | None = None
+        """Looks into the log whether an entry leads to its message."""
+        self.failure: OSError | None = None
+        """Why the last entry could not be written."""
+        self.incomplete: dict[tuple[str, int], ConsumeQueue] = {}
+        """Queues that lack entries which the log may still have."""
+        self._folder = folder
+        self._file_size = file_size
+        self._disk = disk
+        self._max_mapped = max_mapped
+        self._queues: dict[str, dict[int, ConsumeQueue | None]] = {}
+        self._mapped: list[Segment] = []
+        self._dirty: list[ConsumeQueue] = []
+        self._log_end = 0
+        self._log_min = 0
+        self._expected: QueueRanges = {}
+        self.repair: Callable[[ConsumeQueue], None] | None = None
+        """Makes a queue anew whose files were found damaged; set once the log is known."""
+
+    def load(self) -> None:
+        """List what there is. Directories with other names than numbers are not queues."""
+        if not self._folder.is_dir():
+            return
+        self._check_sizes()
+        for topic in self._folder.iterdir():
+            if not topic.is_dir():
+                continue
+            queue_ids = [int(queue.name) for queue in topic.iterdir() if queue.name.isdigit()]
+            if queue_ids:
+                self._queues[topic.name] = dict.fromkeys(sorted(queue_ids))
+
+    def _check_sizes(self) -> None:
+        """Refuse a directory that was written with other file sizes.
+
+        A queue file may be cut short, and is mended then; but not a few of them all to the same
+        size, and none can have grown.
+        """
+        sizes = [
+            path.stat().st_size
+            for folder in itertools.islice(self._folder.glob("*/*"), _SAMPLE)
+            if folder.is_dir()
+            for path in itertools.islice(folder.iterdir(), _SAMPLE)
+            if path.name.isdigit()
+        ]
+        is_other_size = (
+            len(sizes) > 1
+            and len(set(sizes)) == 1
+            and 0 < sizes[0] != self._file_size
+            and sizes[0] % ENTRY_SIZE == 0
+        )
+        if is_other_size or any(size > self._file_size for size in sizes):
+            raise StoreMismatch(
+                f"{self._folder} has files of {max(sizes)} bytes; files of {self._file_size} "
+                "bytes are configured"
+            )
+
+    def expect(self, ranges: QueueRanges) -> None:
+        """Tell what queues must have, if all their files are there."""
+        self._expected = ranges
+        for topic, by_id in ranges.items():
+            queues = self._queues.setdefault(topic, {})
+            for queue_id in by_id:
+                queues.setdefault(queue_id, None)
+
+    def ranges(self) -> QueueRanges:
+        """What queues have; of those that were never opened, what they had to have."""
+        found = self._expected
+        for queue in self.opened():
+            numbers = QueueRange(queue.first_offset, queue.end_offset)
+            found.setdefault(queue.topic, {})[queue.queue_id] = numbers
+        return found
+
+    def set_log_min(self, log_min: int) -> None:
+        """The log has lost its oldest files."""
+        self._log_min = log_min
+
+    def set_log_range(self, log_min: int, log_end: int) -> None:
+        """Tell how much of the log there is: queues opened from now on are fitted to it."""
+        self._log_min = log_min
+        self._log_end = log_end
+
+    # --- Finding
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """A queue, opened if it was not; None if it does not exist."""
+        queues = self._queues.get(topic)
+        if queues is None or queue_id not in queues:
+            return None
+        queue = queues[queue_id]
+        if queue is None:
+            queue = self._new(topic, queue_id)
+            queue.open(self._log_end)
+            expected = self._expected.get(topic, {}).pop(queue_id, None)
+            if expected is not None:
+                queue.compare(expected)
+            queue.correct_min_offset(self._log_min)
+            queues[queue_id] = queue
+            self.tails.setdefault(topic, {})[queue_id] = queue.tail
+            if queue.has_gap:
+                self.incomplete[topic, queue_id] = queue
+                if self.repair is not None:
+                    self.repair(queue)
+        return queue
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """A queue, made if it does not exist. Its files come with its first entry."""
+        queue = self.find(topic, queue_id)
+        if queue is None:
+            if "/" in topic or "\0" in topic or topic in (".", ".."):
+                raise StoreError(f"{topic!r} cannot be the name of a topic")
+            queue = self._new(topic, queue_id)
+            queue.create_empty()
+            self._queues.setdefault(topic, {})[queue_id] = queue
+            self.tails.setdefault(topic, {})[queue_id] = queue.tail
+        return queue
+
+    def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
+        return ConsumeQueue(
+            topic,
+            queue_id,
+            self._folder / topic / str(queue_id),
+            self._file_size,
+            self._disk,
+            self,
+        )
+
+    def open_tail(self, topic: str, queue_id: int) -> QueueTail:
+        """The tail of a queue, which is made if it does not exist."""
+        return self.get(topic, queue_id).tail
+
+    def tail_for_append(self, topic: str, queue_id: int) -> QueueTail | None:
+        """The slow way to a tail, for the first append to a queue; None if the disk fails."""
+        try:
+            return self.open_tail(topic, queue_id)
+        except OSError as error:
+            logger.error("queue %d of %s cannot be opened: %s", queue_id, topic, error)
+            if self.on_failure is not None:
+                self.on_failure(error)
+            return None
+
+    def topics(self) -> list[str]:
+        return list(self._queues)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return sorted(self._queues.get(topic, ()))
+
+    def all(self) -> Iterator[ConsumeQueue]:
+        """Every queue, opened one after another."""
+        for topic in self.topics():
+            for queue_id in self.queue_ids(topic):
+                queue = self.find(topic, queue_id)
+                if queue is not None:
+                    yield queue
+
+    def opened(self) -> list[ConsumeQueue]:
+        """The queues that are open."""
+        return [
+            queue
+            for queues in self._queues.values()
+            for queue in queues.values()
+            if queue is not None
+        ]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    # --- Removing
+
+    def remove_topic(self, topic: str) -> int:
+        """Delete a topic's queues and forget their numbering."""
+        removed = 0
+        for queue_id in self.queue_ids(topic):
+            self.remove(topic, queue_id)
+            removed += 1
+        return removed
+
+    def remove(self, topic: str, queue_id: int) -> None:
+        queue = self.find(topic, queue_id)
+        if queue is None:
+            return
+        self._dirty = [dirty for dirty in self._dirty if dirty is not queue]
+        queue.destroy()
+        self._expected.get(topic, {}).pop(queue_id, None)
+        del self._queues[topic][queue_id]
+        self.tails[topic].pop(queue_id, None)
+        if not self._queues[topic]:
+            del self._queues[topic]
+            self.tails.pop(topic, None)
+
+    def remove_all(self) -> None:
+        for topic in self.topics():
+            self.remove_topic(topic)
+
+    # --- What queues tell
+
+    def queue_dirtied(self, queue: ConsumeQueue) -> None:
+        queue.tail.is_dirty = True
+        self._dirty.append(queue)
+
+    def queue_failed(self, queue: ConsumeQueue, error: OSError) -> None:
+        logger.error("no room for an entry of %s: %s", queue, error)
+        self.failure = error
+
+    def queue_has_gap(self, queue: ConsumeQueue) -> None:
+        self.incomplete[queue.topic, queue.queue_id] = queue
+
+    def is_entry_right(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        """Whether an entry leads to the message it stands for."""
+        return self.judge is not None and self.judge(queue, offset, entry)
+
+    def segment_mapped(self, segment: Segment) -> None:
+        """Keep the number of mapped files bounded: those not used since last time go."""
+        self._mapped.append(segment)
+        if len(self._mapped) > self._max_mapped:
+            self.unmap_idle(leave=self._max_mapped * 3 // 4)
+
+    def unmap_idle(self, leave: int = 0) -> None:
+        """Let go of files that were not used since the last time this was called.
+
+        With `leave` at least so many go that only this number is left.
+        """
+        kept = []
+        for segment in self._mapped:
+            holder = segment.holder
+            if segment.used or (holder is not None and holder.used):
+                segment.used = False
+                if holder is not None:
+                    holder.used = False
+                kept.append(segment)
+            else:
+                segment.unmap()
+        if leave and len(kept) > leave:
+            for segment in kept[:-leave]:
+                segment.unmap()
+            kept = kept[-leave:]
+        self._mapped = [segment for segment in dict.fromkeys(kept) if segment.is_mapped]
+
+    def take_dirty(self) -> list[ConsumeQueue]:
+        """The queues with entries that are not known to be on the disk; they count as clean."""
+        dirty, self._dirty = self._dirty, []
+        for queue in dirty:
+            queue.tail.is_dirty = False
+        return list(dict.fromkeys(dirty))
+
+    @property
+    def mapped_count(self) -> int:
+        return len(self._mapped)
+
+    def close(self) -> None:
+        for queue in self.opened():
+            queue.close()
+        self._mapped.clear()

@@ -1,0 +1,1 @@
+"""What keeps a store in bounds, and counts what it does."""
