@@ -1,7 +1,6 @@
 """Groups, their progress and their messages, with real producers and consumers."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -14,14 +13,9 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.testing import LocalBroker
+from tests.waiting import eventually
 
 NewName = Callable[[str], str]
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110, the condition is the broker's
-            await asyncio.sleep(0.02)
 
 
 async def filled(
@@ -120,7 +114,7 @@ async def test_a_group_is_followed_from_its_first_message_to_its_reset(
             offset = stats.offset_table.get(queue)
             return offset is not None and offset.consumer_offset == 5
 
-        await until(is_consumed)
+        await eventually(is_consumed)
 
         connection = await groups.consumer_connection(api, group)
         assert connection.consume_type == "CONSUME_PASSIVELY"
@@ -174,7 +168,7 @@ async def test_producers_of_a_group_are_listed(
         async def is_known() -> bool:
             return group in (await groups.producers(api, broker.address)).data
 
-        await until(is_known)
+        await eventually(is_known)
         found = await groups.producer_connection(api, group, topic)
         assert [each.client_id for each in found.connection_set] == [producer.client_id]
 

@@ -1,7 +1,7 @@
 """A real broker in this process, on a free port, with a store in a temporary folder."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -172,11 +172,3 @@ async def running_broker(
     finally:
         await client.close()
         await running.stop()
-
-
-async def eventually(condition: Callable[[], Any], within_s: float = 5.0) -> Any:
-    """Wait for something to become true, and return it."""
-    async with asyncio.timeout(within_s):
-        while not (result := condition()):  # noqa: ASYNC110 - conditions of any kind
-            await asyncio.sleep(0.005)
-        return result

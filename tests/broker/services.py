@@ -1,7 +1,6 @@
 """The parts of a broker around a real store, without listeners: for tests of its services."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +22,6 @@ from rocketq.message.properties.codec import encode_properties
 from rocketq.store import MessageInner, MessageStore, StoreConfig
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
-
-
-async def until(condition: Callable[[], object], within_s: float = 5.0) -> None:
-    """Wait for something that comes about by itself."""
-    async with asyncio.timeout(within_s):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.002)
 
 
 @dataclass

@@ -17,7 +17,8 @@ from rocketq.message.record.reader import decode_record
 from rocketq.remoting import Command, Connection, RemotingClient, RequestCode, ResponseCode
 from rocketq.remoting.headers import PullMessage, SendMessageV2
 from tests.broker.recorded import Exchange, body_shape, command, exchange, frames
-from tests.broker.services import store_config, until
+from tests.broker.services import store_config
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -348,7 +349,7 @@ async def test_where_so_configured_consumers_reset_themselves(wire: Wire) -> Non
         reply = await reset("GID_wire")
         assert reply.code == recorded.response.code
         assert body_shape(reply) == body_shape(recorded.response)
-        await until(lambda: wire.resets)
+        await eventually(lambda: wire.resets)
         assert wire.resets[-1].is_oneway
         expected = told.ext_fields | {"topic": "WireTopic", "group": "GID_wire"}
         assert wire.resets[-1].ext_fields.keys() == expected.keys()

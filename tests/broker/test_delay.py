@@ -13,7 +13,8 @@ from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import decode_properties, encode_properties
 from rocketq.remoting import RequestRejected
 from rocketq.store import FlushDiskType
-from tests.broker.services import Services, opened, until
+from tests.broker.services import Services, opened
+from tests.waiting import eventually
 
 LEVELS_MS = [1_000, 5_000, 10_000, 30_000, 60_000]
 
@@ -224,7 +225,7 @@ async def test_an_arrival_wakes_a_sleeping_level(tmp_path: Path, flush: FlushDis
         await asyncio.sleep(0)
         began_ms = SYSTEM_CLOCK.now_ms()
         services.put("orders", b"a", DELAY="1")
-        await until(lambda: services.bodies("orders"))
+        await eventually(lambda: services.bodies("orders"))
         # Never early; and not only when the sleeping level would have woken by itself.
         assert 1_000 <= SYSTEM_CLOCK.now_ms() - began_ms < 4_000
 

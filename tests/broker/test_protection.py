@@ -12,7 +12,8 @@ from rocketq.broker.config import BrokerConfig, LiveConfig
 from rocketq.broker.tables import topics
 from rocketq.remoting import ResponseCode
 from rocketq.store import FlushDiskType, MessageStore, PutStatus, StoreConfig
-from tests.broker.harness import TestBroker, eventually, pull_request, running_broker, send_request
+from tests.broker.harness import TestBroker, pull_request, running_broker, send_request
+from tests.waiting import eventually
 
 MIB = 1 << 20
 

@@ -24,7 +24,8 @@ from rocketq.remoting.headers import (
     RegisterBroker,
     UnregisterBroker,
 )
-from tests.broker.harness import eventually, running_broker
+from tests.broker.harness import running_broker
+from tests.waiting import eventually
 
 
 class FakeNameServer:

@@ -42,13 +42,8 @@ from rocketq.remoting.headers import (
     UpdateConsumerOffset,
     ViewMessageById,
 )
-from tests.broker.harness import (
-    TestBroker,
-    eventually,
-    pull_request,
-    running_broker,
-    send_request,
-)
+from tests.broker.harness import TestBroker, pull_request, running_broker, send_request
+from tests.waiting import eventually
 
 
 @pytest.fixture

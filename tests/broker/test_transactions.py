@@ -35,7 +35,8 @@ from rocketq.remoting import (
 )
 from rocketq.remoting.headers import CheckTransactionState, EndTransaction
 from rocketq.store import FlushDiskType
-from tests.broker.services import Services, opened, until
+from tests.broker.services import Services, opened
+from tests.waiting import eventually
 
 GROUP = "PG_orders"
 GOLDEN = Path(__file__).parent.parent / "golden" / "stores"
@@ -118,7 +119,7 @@ class Producer:
         self.questions.append((request.header(CheckTransactionState), message))
 
     async def was_asked(self, times: int) -> None:
-        await until(lambda: len(self.questions) >= times)
+        await eventually(lambda: len(self.questions) >= times)
 
 
 @asynccontextmanager
@@ -131,7 +132,7 @@ async def producer_online(services: Services) -> AsyncIterator[Producer]:
     client = RemotingClient(routes=producer.routes())  # type: ignore[arg-type]
     try:
         await client.call_oneway(f"127.0.0.1:{server.port}", Command.request(1, oneway=True))
-        await until(lambda: joined)
+        await eventually(lambda: joined)
         channel = ClientChannel(joined[0], "client", 0, 479, services.clock.now_ms())
         services.producers.register(GROUP, channel)
         yield producer
@@ -317,7 +318,7 @@ async def test_a_decision_may_come_before_the_flush(tmp_path: Path, clock: Manua
         clock.advance(6_000)
         services.transactions.check_due()
         assert services.transactions.open_count == 1
-        await until(lambda: len(services.read(TRANSACTION_HALF_TOPIC)) == 3)
+        await eventually(lambda: len(services.read(TRANSACTION_HALF_TOPIC)) == 3)
         assert services.bodies(TRANSACTION_HALF_TOPIC)[2] == b"a"
 
 

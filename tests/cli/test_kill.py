@@ -14,7 +14,8 @@ from rocketq.client.producer.producer import Producer
 from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message
 from tests.cli.programs import Server, serving
-from tests.client.consuming import QUICK, Received, eventually
+from tests.client.consuming import QUICK, Received
+from tests.waiting import eventually
 
 KILLS = 3
 SENDERS = 8

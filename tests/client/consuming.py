@@ -1,17 +1,13 @@
 """What the tests of consumers share: somewhere to put what arrives, and ways to wait for it."""
 
-import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypedDict, TypeVar
+from collections.abc import Iterable
+from typing import Protocol, TypedDict
 
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
-
-PATIENCE_S = 30.0
-
-T = TypeVar("T")
+from tests.waiting import eventually
 
 
 class RebalanceTimers(TypedDict):
@@ -39,26 +35,6 @@ class Broker(Protocol):
     def new_group(self) -> str: ...
 
     async def wait_for_messages(self, topic: str, count: int) -> list[MessageExt]: ...
-
-
-async def eventually(condition: Callable[[], bool], what: str = "") -> None:
-    """Wait until something is true; fail when it takes too long."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 (conditions of other threads too)
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"waited in vain for {what or condition}") from None
-
-
-async def patiently(ask: Callable[[], Awaitable[T]], *errors: type[Exception]) -> T:
-    """Ask again while it fails with one of these errors."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                return await ask()
-            except errors:
-                await asyncio.sleep(0.02)
 
 
 class Received:

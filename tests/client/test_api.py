@@ -18,7 +18,7 @@ from rocketq.remoting.bodies.heartbeat import (
 )
 from rocketq.remoting.codes import RequestCode, ResponseCode
 from tests.client.conftest import BrokerUnderTest
-from tests.client.consuming import patiently
+from tests.waiting import patiently
 
 
 @pytest.fixture

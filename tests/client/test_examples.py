@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.testing import LocalBroker
-from tests.client.consuming import eventually
+from tests.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -6,8 +6,8 @@ from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message
-from tests.client.consuming import eventually
 from tests.client.scripted_broker import scripted_cluster
+from tests.waiting import eventually
 
 MESSAGE = Message("topic", b"x")
 
@@ -28,8 +28,7 @@ async def test_new_brokers_get_a_heartbeat_at_once() -> None:
     ):
         await producer.send(MESSAGE)
         for broker in cluster.brokers.values():
-            await eventually(lambda broker=broker: bool(broker.heartbeats), "a heartbeat")  # type: ignore[misc]
-            data = broker.heartbeats[0]
+            data = (await eventually(broker.heartbeats.copy, "a heartbeat"))[0]
             assert data.client_id == producer.client_id
             assert [group.group_name for group in data.producer_data_set] == ["p"]
 

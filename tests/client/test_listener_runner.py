@@ -16,7 +16,7 @@ from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
 from rocketq.message.record.writer import new_record
-from tests.client.consuming import eventually
+from tests.waiting import eventually
 
 
 class Pieces:

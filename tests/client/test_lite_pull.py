@@ -9,7 +9,8 @@ from rocketq.client.errors import ClientNotStarted, InvalidSettings, InvalidStat
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.queue import MessageQueue
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.waiting import eventually
 
 
 async def poll_until(consumer: LitePullConsumer, count: int) -> list[MessageExt]:

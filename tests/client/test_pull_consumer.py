@@ -13,15 +13,8 @@ from rocketq.client.errors import InvalidSettings, MissingListener, NoRoute
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
-from tests.client.consuming import (
-    QUICK_REBALANCE,
-    Broker,
-    Received,
-    bodies,
-    eventually,
-    patiently,
-    send_all,
-)
+from tests.client.consuming import QUICK_REBALANCE, Broker, Received, bodies, send_all
+from tests.waiting import eventually, patiently
 
 
 async def test_single_pulls_and_what_they_answer(broker: Broker, producer: Producer) -> None:

@@ -24,7 +24,8 @@ from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import dlq_topic
 from rocketq.message.queue import MessageQueue
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.waiting import eventually
 
 
 async def test_every_message_of_a_topic_arrives(broker: Broker, producer: Producer) -> None:

@@ -11,8 +11,9 @@ from rocketq.client.config import ClientConfig
 from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
 from tests.client.cutting_proxy import detour
+from tests.waiting import eventually
 
 
 async def address_of(broker: Broker, topic: str) -> tuple[str, str]:

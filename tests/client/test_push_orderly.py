@@ -9,7 +9,8 @@ from rocketq.client.consumer.push.listener import ConsumeLater, ConsumeStatus, D
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import dlq_topic
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.waiting import eventually
 
 
 async def send_by_customer(

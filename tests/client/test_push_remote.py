@@ -15,7 +15,8 @@ from rocketq.remoting.bodies.running_info import (
 )
 from rocketq.remoting.headers.admin import ResetOffset
 from rocketq.remoting.headers.to_client import ConsumeMessageDirectly, GetConsumerRunningInfo
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, patiently, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.waiting import eventually, patiently
 
 
 async def test_running_info_tells_how_it_is_doing(broker: Broker, producer: Producer) -> None:

@@ -11,7 +11,8 @@ from rocketq.client.producer.producer import Producer
 from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message
 from rocketq.testing import LocalBroker
-from tests.client.consuming import QUICK, Received, eventually
+from tests.client.consuming import QUICK, Received
+from tests.waiting import eventually
 
 
 @pytest.fixture

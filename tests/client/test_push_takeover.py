@@ -7,7 +7,8 @@ from rocketq.client.consumer.allocation import AverageByCircle
 from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import MessageExt
-from tests.client.consuming import QUICK, Broker, Received, bodies, eventually, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.waiting import eventually
 
 
 def queue_count(consumer: PushConsumer, topic: str) -> int:

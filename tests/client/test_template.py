@@ -25,7 +25,8 @@ from rocketq.message.message import MessageExt
 from rocketq.message.record.writer import new_record
 from rocketq.testing import LocalBroker
 from tests.client.conftest import BrokerUnderTest
-from tests.client.consuming import QUICK, eventually
+from tests.client.consuming import QUICK
+from tests.waiting import eventually
 
 
 class Order(BaseModel):

@@ -11,7 +11,7 @@ from rocketq.client.producer.transaction import TransactionProducer, Transaction
 from rocketq.message.message import Message, MessageExt
 from rocketq.testing import LocalBroker
 from tests.client.conftest import BrokerUnderTest
-from tests.client.consuming import eventually
+from tests.waiting import eventually
 
 
 def never_asked(message: MessageExt) -> TransactionState:

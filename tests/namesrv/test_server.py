@@ -4,7 +4,7 @@ import asyncio
 import json
 import struct
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from rocketq.remoting.link.client import RemotingClient
 from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.server import RemotingServer
 from rocketq.remoting.wire.command import Command
+from tests.waiting import eventually
 
 VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1}
 
@@ -138,12 +139,6 @@ async def running(config: NamesrvConfig, clock: ManualClock | None = None) -> As
         await server.stop()
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
-        while not await condition():  # noqa: ASYNC110, the condition is the server's
-            await asyncio.sleep(0.002)
-
-
 # --- registration -------------------------------------------------------------------------
 
 
@@ -246,7 +241,7 @@ async def test_a_broker_that_hangs_up_is_forgotten(caller: Caller) -> None:
     async def is_gone() -> bool:
         return (await caller.route()).code == ResponseCode.TOPIC_NOT_EXIST
 
-    await until(is_gone)
+    await eventually(is_gone)
 
 
 async def test_a_broker_that_says_goodbye_is_forgotten(caller: Caller) -> None:
@@ -278,7 +273,7 @@ async def test_a_silent_broker_is_forgotten_and_a_heartbeat_keeps_one(tmp_path: 
             route = json.loads(bytes((await caller.route()).body))
             return [broker["brokerName"] for broker in route["brokerDatas"]] == ["b"]
 
-        await until(only_one_is_left)
+        await eventually(only_one_is_left)
         await silent.close()
         await steady.close()
 

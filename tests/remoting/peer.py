@@ -77,13 +77,6 @@ async def serving(
         await server.stop(grace_s=5)
 
 
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait for something that happens in other tasks."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.001)
-
-
 def over_the_wire(command: Command) -> Command:
     """A command as the other end sees it."""
     return decode_frame(b"".join(command.encode()))

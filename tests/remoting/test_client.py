@@ -27,7 +27,8 @@ from rocketq.remoting import (
     split_address,
 )
 from rocketq.remoting.link.connection import join_address
-from tests.remoting.peer import eventually, serving
+from tests.remoting.peer import serving
+from tests.waiting import eventually
 
 
 def echo(request: Command, connection: Connection) -> Command:

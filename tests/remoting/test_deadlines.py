@@ -3,7 +3,7 @@
 import asyncio
 
 from rocketq.remoting.link.deadlines import Deadlines
-from tests.remoting.peer import eventually
+from tests.waiting import eventually
 
 
 class Note:

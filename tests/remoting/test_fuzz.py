@@ -14,8 +14,9 @@ from rocketq.remoting.hot.replies import SendReplies
 from rocketq.remoting.link.server import Routes
 from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import recorded
-from tests.remoting.peer import Peer, eventually, serving
+from tests.remoting.peer import Peer, serving
 from tests.remoting.test_frame import bad_frames
+from tests.waiting import eventually
 
 
 def routes() -> Routes:

@@ -16,7 +16,8 @@ from rocketq.remoting import (
     SerializeType,
     ServerConfig,
 )
-from tests.remoting.peer import eventually, serving
+from tests.remoting.peer import serving
+from tests.waiting import eventually
 
 
 def echo(request: Command, connection: Connection) -> Command:

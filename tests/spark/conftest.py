@@ -25,6 +25,7 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.spark import environment
 from rocketq.testing import LocalBroker
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,14 +143,6 @@ class Cluster:
 
         wait_until(is_listed)  # the route is on its way to the NameServer
         return found[0].behind
-
-
-def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
-    """Until something is so; AssertionError if it never is."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.conftest import JAVA_OPTIONS, Cluster, wait_until
+from tests.spark.conftest import JAVA_OPTIONS, Cluster
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
     )
     batches = tmp_path / "rows" / "_spark_metadata"
     try:
-        wait_until(lambda: driver.poll() is not None or (batches / "2").exists(), 600)
+        wait_until(lambda: driver.poll() is not None or (batches / "2").exists(), within_s=600)
         assert driver.poll() is None, "the driver ended by itself"
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # Python, the JVM below it, and its workers

@@ -19,8 +19,9 @@ import pytest
 
 from rocketq import Message
 from rocketq.spark import environment
-from tests.spark.conftest import JAVA_OPTIONS, Cluster, wait_until
+from tests.spark.conftest import JAVA_OPTIONS, Cluster
 from tests.spark.readers import batch_rows, numbers
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -157,11 +158,11 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
             process.wait()
 
     with daemon("master") as log:
-        wait_until(lambda: "Starting Spark master at" in log.read_text(), 300)
+        wait_until(lambda: "Starting Spark master at" in log.read_text(), within_s=300)
         found = re.search(r"spark://127\.0\.0\.1:\d+", log.read_text())
         assert found
         with daemon("worker", "--cores", "2", "--memory", "1g", found[0]) as log:
-            wait_until(lambda: "Successfully registered" in log.read_text(), 300)
+            wait_until(lambda: "Successfully registered" in log.read_text(), within_s=300)
             yield found[0]
 
 

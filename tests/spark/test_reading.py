@@ -12,8 +12,9 @@ from rocketq.client.errors import NoRoute
 from rocketq.remoting.headers import ResetOffset
 from rocketq.spark.options import InvalidOptions
 from rocketq.spark.read.data_loss import DataLoss
-from tests.spark.conftest import Cluster, wait_until
+from tests.spark.conftest import Cluster
 from tests.spark.readers import Query, batch_rows, numbers
+from tests.waiting import wait_until
 
 
 def test_a_batch_read_gives_everything_that_is_there(any_cluster: Cluster) -> None:

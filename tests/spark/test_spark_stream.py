@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.spark.read.progress import BacklogListener, backlog
 from rocketq.testing import LocalBroker
-from tests.spark.conftest import SETTINGS, Cluster, wait_until
+from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import batch_rows
 from tests.spark.readers import numbers as numbers_of
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +98,7 @@ def test_a_query_lives_through_new_topics_and_a_restart_of_the_broker(
     table = stream(*(spark, cluster), subscribePattern=f"{topic}.*", startingOffsets="earliest")
     query = into_files(table, tmp_path, available_now=False)
     try:
-        wait_until(lambda: (tmp_path / "rows" / "_spark_metadata" / "0").exists(), 300)
+        wait_until(lambda: (tmp_path / "rows" / "_spark_metadata" / "0").exists(), within_s=300)
         own_broker.stop()
         back = threading.Timer(1.0, own_broker.start)
         back.start()
@@ -106,7 +107,7 @@ def test_a_query_lives_through_new_topics_and_a_restart_of_the_broker(
         cluster.send_numbers(topic, range(10, 20))
         other = cluster.new_topic(name=f"{topic}-b")
         cluster.send_numbers(other, range(20, 25))
-        wait_until(lambda: query.exception() or len(numbers(spark, tmp_path)) >= 25, 300)
+        wait_until(lambda: query.exception() or len(numbers(spark, tmp_path)) >= 25, within_s=300)
         assert query.exception() is None
     finally:
         query.stop()
@@ -188,7 +189,7 @@ def test_a_trigger_may_wait_for_more(
     )
     try:
         # The first batch of a query always comes; here there is nothing in it.
-        wait_until(lambda: query.lastProgress is not None, 300)
+        wait_until(lambda: query.lastProgress is not None, within_s=300)
         assert numbers(spark, tmp_path) == []
         cluster.send_numbers(topic, range(4, 12))
         query.processAllAvailable()

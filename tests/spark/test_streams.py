@@ -19,8 +19,9 @@ from rocketq.remoting.codes import RequestCode
 from rocketq.spark.read.data_loss import DataLoss
 from rocketq.spark.read.range_pull import BrokerAway
 from rocketq.testing import LocalBroker
-from tests.spark.conftest import SETTINGS, Cluster, wait_until
+from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import Query, batch_rows, numbers
+from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -28,8 +28,9 @@ from rocketq.spark.write.rows import WriteFailed, Written, write_rows
 from rocketq.spark.write.sender import SendRefused
 from rocketq.spark.write.sink import check_schema
 from rocketq.testing import LocalBroker
-from tests.spark.conftest import SETTINGS, Cluster, wait_until
+from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import batch_rows, numbers
+from tests.waiting import wait_until
 
 MAP = pa.map_(pa.string(), pa.string())
 
@@ -85,7 +86,7 @@ def test_what_is_written_is_read_again(any_cluster: Cluster) -> None:
         read[:] = batch_rows(namesrv=any_cluster.namesrv, subscribe=topic)
         return len(read) >= 300
 
-    wait_until(all_can_be_read, 10)
+    wait_until(all_can_be_read)
     read.sort(key=lambda row: row["flag"])
     assert len({row["msg_id"] for row in read}) == 300
     own = {"UNIQ_KEY", "TAGS", "KEYS", "WAIT", "CLUSTER", "INSTANCE_ID"}

@@ -2,8 +2,6 @@
 
 import asyncio
 import errno
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from rocketq.common.clock import ManualClock
@@ -13,6 +11,7 @@ from rocketq.store import FlushDiskType, GetStatus, MessageStore, PutStatus, Sto
 from rocketq.store.durability.checkpoint import Checkpoint
 from rocketq.store.durability.running_flags import Flag
 from rocketq.store.files.disk import Disk
+from tests.waiting import eventually
 
 from .disks import FaultyDisk, SlowDisk
 from .support import bodies, message, small_config
@@ -20,14 +19,6 @@ from .support import bodies, message, small_config
 
 def sync_config(root: Path, **settings: object) -> StoreConfig:
     return small_config(root, flush_disk_type=FlushDiskType.SYNC_FLUSH, **settings)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is so."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to be"
-        await asyncio.sleep(0.001)
 
 
 async def test_with_async_flush_there_is_nothing_to_wait_for(tmp_path: Path) -> None:
@@ -42,7 +33,7 @@ async def test_the_log_is_flushed_at_intervals(tmp_path: Path) -> None:
     async with MessageStore(config) as store:
         for _ in range(100):
             store.append(message(bytes(100)))
-        await until(lambda: store.flushed_position == store.max_physical_offset)
+        await eventually(lambda: store.flushed_position == store.max_physical_offset)
 
 
 async def test_a_few_bytes_wait_for_the_thorough_flush(tmp_path: Path) -> None:
@@ -53,7 +44,7 @@ async def test_a_few_bytes_wait_for_the_thorough_flush(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         assert store.flushed_position == 0
         clock.advance(10_001)
-        await until(lambda: store.flushed_position == store.max_physical_offset)
+        await eventually(lambda: store.flushed_position == store.max_physical_offset)
 
 
 async def test_what_comes_during_a_flush_waits_for_the_next_interval(tmp_path: Path) -> None:
@@ -66,7 +57,7 @@ async def test_what_comes_during_a_flush_waits_for_the_next_interval(tmp_path: P
         first = store.append(message())
         disk.gate.clear()
         flushing = asyncio.ensure_future(store._flush.flush())  # the log alone
-        await until(disk.is_waiting.is_set)
+        await eventually(disk.is_waiting.is_set)
         store.append(message())
         disk.gate.set()
         await flushing
@@ -97,7 +88,7 @@ async def test_a_message_is_invisible_until_it_is_flushed(tmp_path: Path) -> Non
         assert result.status is PutStatus.PUT_OK
         future = store.durable(result.end)
         assert future is not None
-        await until(disk.is_waiting.is_set)
+        await eventually(disk.is_waiting.is_set)
         assert store.max_offset("orders", 0) == 0
         assert store.get("orders", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
         assert heard == []
@@ -116,7 +107,7 @@ async def test_all_who_wait_share_one_flush(tmp_path: Path) -> None:
         await future
         disk.gate.clear()
         running = store.durable(store.append(message(b"running")).end)
-        await until(disk.is_waiting.is_set)
+        await eventually(disk.is_waiting.is_set)
         syncs = len([path for path in disk.syncs if "commitlog" in path])
         # While that one is under way everybody else gathers for the next.
         waiting = [store.durable(store.append(message(b"%d" % n)).end) for n in range(50)]
@@ -143,7 +134,7 @@ async def test_one_who_gives_up_does_not_take_the_others_along(tmp_path: Path) -
             return await future
 
         impatient, patient = asyncio.create_task(wait()), asyncio.create_task(wait())
-        await until(disk.is_waiting.is_set)
+        await eventually(disk.is_waiting.is_set)
         impatient.cancel()
         await asyncio.sleep(0)
         disk.gate.set()
@@ -164,7 +155,7 @@ async def test_what_is_flushed_already_need_not_be_waited_for(tmp_path: Path) ->
 async def test_messages_that_nobody_waits_for_are_flushed_too(tmp_path: Path) -> None:
     async with MessageStore(sync_config(tmp_path)) as store:
         store.append(message(b"one way", wait_store=False))
-        await until(lambda: store.max_offset("orders", 0) == 1)
+        await eventually(lambda: store.max_offset("orders", 0) == 1)
         assert store.flushed_position == store.max_physical_offset
 
 
@@ -176,7 +167,7 @@ async def test_a_late_flush_is_reported_and_the_message_stays(tmp_path: Path) ->
         assert future is not None
         assert await future is PutStatus.FLUSH_DISK_TIMEOUT
         disk.gate.set()
-        await until(lambda: bodies(store) == [b"late"])
+        await eventually(lambda: bodies(store) == [b"late"])
 
 
 async def test_a_flush_covers_several_files(tmp_path: Path) -> None:
@@ -243,7 +234,7 @@ async def test_a_failed_flush_in_the_background_stops_writing(tmp_path: Path) ->
     async with MessageStore(config, disk=disk) as store:
         disk.fail("sync", errno.EIO, only="commitlog")
         store.append(message(bytes(10_000)))
-        await until(lambda: store.flags.has(Flag.NOT_WRITEABLE))
+        await eventually(lambda: store.flags.has(Flag.NOT_WRITEABLE))
         assert store.append(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
         disk.mend()
     assert (tmp_path / "abort").exists()
@@ -304,4 +295,4 @@ async def test_queues_are_flushed_when_the_log_has_grown_by_a_file(tmp_path: Pat
     async with MessageStore(config) as store:
         for _ in range(100):
             store.append(message(bytes(100)))
-        await until(lambda: store._derived.queues_durable == store.max_physical_offset)
+        await eventually(lambda: store._derived.queues_durable == store.max_physical_offset)
