@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from rocketq.common.errors import RocketqError
 from rocketq.common.naming import camel_case
+from rocketq.common.numbers import parse_float, parse_int64
 
 logger = logging.getLogger(__name__)
 
@@ -193,14 +194,15 @@ def parse_value(setting: Setting, text: str) -> Any:
             return text.lower() == "true"
         raise _refused(setting, text, "true or false")
     if kind is int:
-        if re.fullmatch(r"[+-]?[0-9]{1,19}", text):
-            return int(text)
-        raise _refused(setting, text, "a whole number")
+        number = parse_int64(text)
+        if number is None:
+            raise _refused(setting, text, "a whole number")
+        return number
     if kind is float:
-        try:
-            return float(text)
-        except ValueError:
-            raise _refused(setting, text, "a number") from None
+        decimal = parse_float(text)
+        if decimal is None:
+            raise _refused(setting, text, "a number")
+        return decimal
     if issubclass(kind, enum.Enum):
         names = {member.name.upper(): member for member in kind}
         if text.upper() in names:

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
 from rocketq.common.naming import camel_case
+from rocketq.common.numbers import parse_float, whole_number
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.header import wire
@@ -188,7 +189,7 @@ def _conversion(hint: Any) -> tuple[Read, Write, Callable[[], Any]]:
     if hint is Any:
         return _same, _same, _none
     if hint is MessageQueue:
-        return _read_queue, _write_queue, lambda: MessageQueue("", "", 0)
+        return read_queue, _write_queue, lambda: MessageQueue("", "", 0)
     if hint in _SCALARS:
         read, zero = _SCALARS[hint]
         return read, _same, zero
@@ -203,7 +204,7 @@ def _conversion(hint: Any) -> tuple[Read, Write, Callable[[], Any]]:
 def _key(hint: Any) -> Read:
     """How a map's key is read: text, or an object."""
     if hint is MessageQueue:
-        return _read_queue
+        return read_queue
     read: Read = _SCALARS[hint][0]
     return read
 
@@ -231,10 +232,18 @@ def _read_text(value: Any) -> str:
     return json.dumps(value).decode()
 
 
-def _read_int(value: Any) -> int:
-    if isinstance(value, str) and not value.lstrip("-").isdecimal():
-        return int(float(value))
-    return int(value)
+def read_int(value: Any) -> int:
+    number = whole_number(value)
+    if number is None:
+        raise ValueError(value)
+    return number
+
+
+def _read_float(value: Any) -> float:
+    number = parse_float(value) if isinstance(value, str) else float(value)
+    if number is None:
+        raise ValueError(value)
+    return number
 
 
 def _read_bool(value: Any) -> bool:
@@ -247,7 +256,7 @@ def _read_name(in_order: tuple[str, ...], value: Any) -> str | None:
     """An enum's name; `None` for one nobody knows, as Java has it."""
     if isinstance(value, str) and not value.isdecimal():
         return value
-    ordinal = int(value)
+    ordinal = read_int(value)
     return in_order[ordinal] if 0 <= ordinal < len(in_order) else None
 
 
@@ -263,12 +272,12 @@ def _read_dict(read_key: Read, read_item: Read, value: Any) -> dict[Any, Any]:
     return {read_key(name): read_item(item) for name, item in value.items() if item is not None}
 
 
-def _read_queue(value: Any) -> MessageQueue:
+def read_queue(value: Any) -> MessageQueue:
     queue = _object(value)
     return MessageQueue(
         topic=_read_text(queue.get("topic", "")),
         broker_name=_read_text(queue.get("brokerName", "")),
-        queue_id=_read_int(queue.get("queueId", 0)),
+        queue_id=read_int(queue.get("queueId", 0)),
     )
 
 
@@ -278,7 +287,7 @@ def _write_queue(queue: MessageQueue) -> dict[str, Any]:
 
 _SCALARS: dict[Any, tuple[Read, Callable[[], Any]]] = {
     str: (_read_text, str),
-    int: (_read_int, int),
-    float: (float, float),
+    int: (read_int, int),
+    float: (_read_float, float),
     bool: (_read_bool, bool),
 }

@@ -7,6 +7,7 @@ from dataclasses import field
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
 from rocketq.common.light_dataclass import dataclass
+from rocketq.common.numbers import parse_int32
 from rocketq.remoting.bodies.body import BadBody, Body, names
 from rocketq.remoting.codes import Version
 
@@ -54,9 +55,9 @@ class TopicConfig(Body):
             attributes = json.loads(words[5]) if len(words) > 5 else {}
             return cls(
                 topic_name=words[0],
-                read_queue_nums=int(words[1]),
-                write_queue_nums=int(words[2]),
-                perm=int(words[3]),
+                read_queue_nums=_number(words[1]),
+                write_queue_nums=_number(words[2]),
+                perm=_number(words[3]),
                 topic_filter_type=words[4],
                 attributes=attributes if isinstance(attributes, dict) else {},
             )
@@ -237,6 +238,13 @@ class _Reader:
         part = self._data[self._at : end]
         self._at = end
         return part
+
+
+def _number(text: str) -> int:
+    number = parse_int32(text)
+    if number is None:
+        raise ValueError(text)
+    return number
 
 
 def _sized(data: bytes) -> bytes:

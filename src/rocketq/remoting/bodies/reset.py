@@ -7,7 +7,7 @@ from typing import Any
 from rocketq.common import json
 from rocketq.common.light_dataclass import dataclass
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting.bodies.body import Body
+from rocketq.remoting.bodies.body import BadBody, Body, read_int, read_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,9 @@ class ResetOffsetBody(Body):
             return super(ResetOffsetBody, cls).from_json(plain)  # noqa: UP008, slots
         offsets = {}
         for row in table:
-            queue, offset = row if isinstance(row, list) else (row, row.get("offset", 0))
-            name = MessageQueue(
-                str(queue.get("topic", "")),
-                str(queue.get("brokerName", "")),
-                int(queue.get("queueId", 0)),
-            )
-            offsets[name] = int(offset)
+            try:
+                queue, offset = row if isinstance(row, list) else (row, row.get("offset", 0))
+                offsets[read_queue(queue)] = read_int(offset)
+            except (ValueError, TypeError, AttributeError):
+                raise BadBody(f"not a queue and its offset: {str(row)[:200]}") from None
         return cls(offset_table=offsets)

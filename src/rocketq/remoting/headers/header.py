@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from rocketq.common.naming import camel_case
+from rocketq.common.numbers import parse_float, parse_int64
 
 H = TypeVar("H", bound="Header")
 
@@ -143,35 +144,15 @@ def _conversion(kind: Any) -> tuple[Callable[[str], Any] | None, Any]:
     if kind is bool:
         return _parse_bool, False
     if kind is int:
-        return _parse_int, 0
+        return parse_int64, 0
     if kind is float:
-        return _parse_float, 0.0
+        return parse_float, 0.0
     assert issubclass(kind, enum.Enum), kind
     return kind.__members__.get, next(iter(kind))
 
 
 def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
-
-
-def _parse_int(text: str) -> int | None:
-    if text.isdecimal() and len(text) < 19 and text.isascii():
-        return int(text)
-    # Python's int() takes more than Java's parsers do.
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        number = int(text)
-    except ValueError:
-        return None
-    return number if -(2**63) <= number < 2**63 else None
-
-
-def _parse_float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,8 @@ objects are filled from the ext fields.
 
 import cython
 
+from rocketq.common.numbers import parse_int64
+
 if cython.compiled:
     from cython.cimports.rocketq.remoting.wire.command import Command, address_of  # noqa: F401
     from cython.cimports.rocketq.remoting.wire.entry_values import (
@@ -252,10 +254,7 @@ def _number(text, absent, limit):
     """A whole number as the scan reads it, or ValueError."""
     if not text:
         return absent
-    digits = text[1:] if text[0] in "+-" else text
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
-        raise ValueError(text)
-    number = int(text)
-    if not -limit - 1 <= number <= limit:
+    number = parse_int64(text) if len(text) <= 19 else None
+    if number is None or not -limit - 1 <= number <= limit:
         raise ValueError(text)
     return number

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from rocketq.common.numbers import parse_int32
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import (
     ConnectFailed,
@@ -285,9 +286,10 @@ class RemotingClient:
 def split_address(address: str) -> tuple[str, int]:
     """`host:port` or `[v6]:port` -> host, port; ValueError when it is neither."""
     host, separator, port = address.rpartition(":")
-    if not separator or not port.isdecimal():
+    number = parse_int32(port)
+    if not separator or number is None or not 0 <= number <= 65_535:
         raise ValueError(f"{address!r} is not host:port")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), number
 
 
 def check(response: Command) -> Command:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rocketq.common import json
+from rocketq.common.numbers import parse_int32
 from rocketq.remoting.codes import LanguageCode
 from rocketq.remoting.errors import BadFrame
 
@@ -64,10 +65,7 @@ def _int32(header: Mapping[str, Any], name: str) -> int:
     if value is None:
         return 0
     if isinstance(value, str):
-        try:
-            value = int(value)
-        except ValueError:
-            raise BadFrame(f"header field {name} is not a number") from None
+        value = parse_int32(value)
     if not isinstance(value, int) or not -(2**31) <= value < 2**31:
         raise BadFrame(f"header field {name} is not a 32-bit number")
     return int(value)
