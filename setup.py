@@ -16,6 +16,7 @@ HOT_MODULES: list[str] = [
     "rocketq.client.producer.send_frames",
     "rocketq.client.producer.quick_send",
     "rocketq.client.producer.result",
+    "rocketq.common.buffers",
     "rocketq.message.record.batch",
     "rocketq.message.record.checksum",
     "rocketq.message.hashing",
