@@ -20,6 +20,7 @@ from rocketq.common.clock import Clock
 from rocketq.message.message import MessageExt
 from rocketq.message.properties.codec import encode_properties
 from rocketq.store import MessageInner, MessageStore, StoreConfig
+from rocketq.store.files.disk import Disk
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
 
@@ -92,6 +93,7 @@ async def opened(
     clock: Clock,
     broker: BrokerConfig | None = None,
     store_settings: dict[str, object] | None = None,
+    disk: Disk | None = None,
 ) -> AsyncIterator[Services]:
     """Everything over the store in a folder; leaving closes it as a clean stop does."""
     settings = store_config(folder, **(store_settings or {}))
@@ -104,7 +106,7 @@ async def opened(
     producers = ProducerTable(clock)
     locks = QueueLocks(clock)
     stats = BrokerStats(live, clock)
-    async with MessageStore(settings, clock=clock) as store:
+    async with MessageStore(settings, clock=clock, disk=disk) as store:
         writer = MessageWriter(store)
         scheduled = ScheduledMessages(live, store, stats, tables / "delayOffset.json", clock)
         writer.add_transformation(scheduled.transform)

@@ -1,6 +1,7 @@
 """Delay levels: who waits, who is delivered when, and what survives a stop."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import decode_properties, encode_properties
 from rocketq.remoting import RequestRejected
 from rocketq.store import FlushDiskType
+from rocketq.store.queues.consume_queue import FILLER_SIZE, QueueEntry
 from tests.broker.services import Services, opened
 from tests.waiting import eventually
 
@@ -55,7 +57,7 @@ async def test_a_level_past_the_last_is_the_last(tmp_path: Path, clock: ManualCl
         assert waiting.properties["DELAY"] == "18"
 
 
-@pytest.mark.parametrize("level", ["0", "-1", "soon"])
+@pytest.mark.parametrize("level", ["0", "-1", "soon", "9" * 5_000])
 async def test_no_level_means_no_delay(tmp_path: Path, clock: ManualClock, level: str) -> None:
     async with opened(tmp_path, clock) as services:
         services.put("orders", DELAY=level)
@@ -234,3 +236,87 @@ def test_the_level_is_read_from_the_encoded_properties() -> None:
     assert delay_level(encode_properties({"DELAY": "4", "TAGS": "x"})) == 4
     assert delay_level(b"") == 0
     assert decode_properties(encode_properties({"DELAY": "4"})) == {"DELAY": "4"}
+
+
+# What others wrote
+
+
+def replaced_entries(services: Services, monkeypatch: pytest.MonkeyPatch, filler_at: int) -> None:
+    """Have the store find a filler in the place of one entry."""
+    entries = services.store.entries
+
+    def with_filler(topic: str, queue_id: int, offset: int, count: int) -> Iterator[QueueEntry]:
+        for number, entry in enumerate(entries(topic, queue_id, offset, count), start=offset):
+            yield QueueEntry(0, FILLER_SIZE, 0) if number == filler_at else entry
+
+    monkeypatch.setattr(services.store, "entries", with_filler)
+
+
+async def test_a_filler_delivers_nothing(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands for a lost message; its place in the log is that of the very first message."""
+    async with opened(tmp_path, clock) as services:
+        for body in (b"first", b"lost", b"third"):
+            services.put("orders", body, DELAY="1")
+        replaced_entries(services, monkeypatch, filler_at=1)
+        services.scheduled.start()
+        clock.advance(1_000)
+        drain(services)
+
+        assert services.bodies("orders") == [b"first", b"third"]
+        assert services.scheduled.offsets() == {1: 3}
+
+
+async def test_what_was_deleted_meanwhile_shifts_nothing(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go while messages are due: the entries that are left are delivered once each."""
+    async with opened(tmp_path, clock) as services:
+        for number in range(6):
+            services.put("orders", b"%d" % number, DELAY="1")
+        services.scheduled.start()
+        clock.advance(1_000)
+        min_offset, entries = services.store.min_offset, services.store.entries
+
+        def shortened_min(topic: str, queue_id: int) -> int:
+            return 4 if (topic, queue_id) == (SCHEDULE_TOPIC, 0) else min_offset(topic, queue_id)
+
+        def shortened(topic: str, queue_id: int, offset: int, count: int) -> Iterator[QueueEntry]:
+            end = offset + count
+            offset = max(offset, shortened_min(topic, queue_id))
+            return entries(topic, queue_id, offset, end - offset)
+
+        monkeypatch.setattr(services.store, "min_offset", shortened_min)
+        monkeypatch.setattr(services.store, "entries", shortened)
+        drain(services)
+
+        assert services.bodies("orders") == [b"4", b"5"]
+        assert services.scheduled.offsets() == {1: 6}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        b"REAL_TOPIC\x01\xff\xfe\x02REAL_QID\x010\x02",
+        b"REAL_TOPIC\x01orders\x02REAL_QID\x01" + b"9" * 5_000 + b"\x02",
+        b"REAL_TOPIC\x01orders\x02REAL_QID\x019999999999\x02",
+        b"REAL_TOPIC\x01orders\x02REAL_QID\x012147483647\x02",
+        b"REAL_TOPIC\x01" + b"long" * 1_000 + b"\x02REAL_QID\x010\x02",
+        b"",
+    ],
+)
+async def test_a_message_that_cannot_be_delivered_holds_up_nobody(
+    tmp_path: Path, clock: ManualClock, properties: bytes
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        hopeless = services.message(SCHEDULE_TOPIC)
+        hopeless.properties = properties + b"DELAY\x011\x02"
+        assert services.store.append(hopeless).is_stored
+        services.put("orders", b"honest", DELAY="1")
+        services.scheduled.start()
+        clock.advance(1_000)
+        drain(services)
+
+        assert services.bodies("orders")[-1:] == [b"honest"]
+        assert services.scheduled.offsets() == {1: 2}

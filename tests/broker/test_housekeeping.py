@@ -14,8 +14,10 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.clock import ManualClock
 from rocketq.remoting import Connection
+from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
 from rocketq.store import MessageInner, MessageStore, StoreConfig
+from rocketq.store.queues.consume_queue import FILLER_SIZE, QueueEntry
 
 
 class ClosableConnection:
@@ -102,4 +104,36 @@ async def test_a_group_that_is_too_far_behind_is_stopped(tmp_path: Path, enabled
         if (each := house.groups.find(name)) and not each.consume_enable
     ]
     assert stopped == (["slow"] if enabled else [])
+    await house.groups.settled()
+
+
+async def test_a_filler_is_not_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands for a lost message, and says nothing about where that was."""
+    config = StoreConfig(
+        store_path_root_dir=str(tmp_path / "store"),
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
+    )
+    async with MessageStore(config) as store:
+        for _ in range(20):
+            store.append(MessageInner(topic="topic", queue_id=0, body=b"x" * 1_000))
+        house = House(
+            tmp_path,
+            store,
+            disable_consume_if_consumer_read_slowly=True,
+            consumer_fallbehind_threshold=10_000,
+        )
+        house.groups.put(SubscriptionGroupConfig(group_name="unlucky"))
+        house.join("unlucky")
+        house.offsets.commit("unlucky", "topic", 0, 19)
+        filler = QueueEntry(0, FILLER_SIZE, 0)
+        monkeypatch.setattr(store, "entries", lambda *place: iter([filler]))
+
+        house.keeping.protect()
+
+    stored = house.groups.find("unlucky")
+    assert stored is not None
+    assert stored.consume_enable
     await house.groups.settled()

@@ -231,3 +231,32 @@ async def test_counters_tell_given_back_from_dead(tmp_path: Path, clock: ManualC
         assert back is not None
         assert dead is not None
         assert (back.minute.sum, dead.minute.sum) == (2, 1)
+
+
+@pytest.mark.parametrize("delay_level", [0, -1])
+async def test_a_message_given_back_is_never_both_stored_and_refused(
+    tmp_path: Path, clock: ManualClock, delay_level: int
+) -> None:
+    """The name of the topic it came from need not be text that anybody can read."""
+    async with opened(tmp_path, clock) as services:
+        message = services.message("orders")
+        message.properties = b"RETRY_TOPIC\x01\xff\xfe\x02"
+        offset = services.writer.put(message).physical_offset
+
+        reply = send_back(services, offset, delay_level=delay_level)
+
+        assert reply.code == ResponseCode.SUCCESS
+        stored = services.read(DLQ) if delay_level < 0 else services.read(SCHEDULE_TOPIC, 2)
+        assert len(stored) == 1
+
+
+async def test_a_dead_message_of_a_topic_nobody_can_read_is_stored(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as services:
+        message = services.message(RETRY)
+        message.properties = b"RETRY_TOPIC\x01\xff\xfe\x02"
+        services.retries.divert_exhausted(
+            message, version=Version.CURRENT, reconsume_times=17, max_reconsume_times=16
+        )
+        assert message.topic == DLQ

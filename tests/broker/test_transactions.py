@@ -1,6 +1,7 @@
 """Half messages, decisions, questions, and what a restart finds."""
 
 import asyncio
+import errno
 import tarfile
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -34,8 +35,9 @@ from rocketq.remoting import (
     ResponseCode,
 )
 from rocketq.remoting.headers import CheckTransactionState, EndTransaction
-from rocketq.store import FlushDiskType
+from rocketq.store import AppendResult, FlushDiskType, MessageInner, MessageStore
 from tests.broker.services import Services, opened
+from tests.store.disks import FaultyDisk
 from tests.waiting import eventually
 
 GROUP = "PG_orders"
@@ -322,6 +324,32 @@ async def test_a_decision_may_come_before_the_flush(tmp_path: Path, clock: Manua
         assert services.bodies(TRANSACTION_HALF_TOPIC)[2] == b"a"
 
 
+async def test_a_commit_whose_flush_fails_is_not_called_a_success(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    disk = FaultyDisk()
+    async with (
+        opened(
+            tmp_path, clock, config(), {"flush_disk_type": FlushDiskType.SYNC_FLUSH}, disk
+        ) as services,
+        running("transactions", services.transactions.run),
+    ):
+        await asyncio.sleep(0)
+        message = services.message("orders", PGROUP=GROUP, UNIQ_KEY="tx")
+        services.transactions.prepare(message)
+        half = services.store.message_at(services.writer.put(message).physical_offset)
+        assert half is not None
+        await services.store.flush()
+        disk.fail("sync", errno.EIO)
+        answers = [end(services, half, COMMIT), end(services, half, COMMIT)]
+        for answer in answers:
+            assert isinstance(answer, Awaitable)
+            reply = await answer
+            assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert reply.remark == "SERVICE_NOT_AVAILABLE"
+        disk.mend()
+
+
 # -- the op log --------------------------------------------------------------------------
 
 
@@ -355,6 +383,7 @@ def test_offsets_are_cut_into_bodies_of_a_size() -> None:
 
 
 def test_both_forms_of_op_messages_are_read() -> None:
+    assert decode_marks(b"5," + b"9" * 5_000 + b",7,") == [5, 7]
     assert decode_marks(b"12,13,20,") == [12, 13, 20]
     assert decode_marks(b"12") == [12]
     assert decode_marks(b"") == []
@@ -510,6 +539,78 @@ async def test_a_copy_stands_for_its_original_also_after_a_crash(
     async with transacting(tmp_path, clock) as services:
         assert len(services.read(TRANSACTION_HALF_TOPIC)) == 2
         assert services.transactions.open_count == 1
+
+
+@pytest.mark.parametrize("digits", [400, 5_000])
+@pytest.mark.parametrize(
+    "name",
+    ["CHECK_IMMUNITY_TIME_IN_SECONDS", "TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET"],
+)
+async def test_absurd_numbers_stop_neither_the_service_nor_a_start(
+    tmp_path: Path, clock: ManualClock, name: str, digits: int
+) -> None:
+    async with transacting(tmp_path, clock) as services:
+        half = prepare(services, "absurd", **{name: "9" * digits})
+        prepare(services, "honest")
+        clock.advance(6_000)
+        services.transactions.check_due()
+        assert services.transactions.open_count == 2
+        end(services, half, COMMIT)
+        prepare(services, "absurd again", **{name: "9" * digits})
+
+    async with transacting(tmp_path, clock) as services:
+        assert services.transactions.open_count == 2
+        clock.advance(60_000)
+        services.transactions.check_due()
+        assert services.bodies(TRANSACTION_HALF_TOPIC).count(b"honest") == 3
+
+
+async def test_a_message_that_cannot_be_understood_is_left_out_at_the_start(
+    tmp_path: Path,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with transacting(tmp_path, clock) as services:
+        prepare(services, "first")
+        end(services, prepare(services, "second"), ROLLBACK)
+        prepare(services, "third")
+
+    understood = MessageStore.message_by_queue_offset
+
+    def fail(store: MessageStore, topic: str, queue_id: int, offset: int) -> MessageExt | None:
+        if (topic, offset) in {(TRANSACTION_HALF_TOPIC, 0), (TRANSACTION_OP_TOPIC, 0)}:
+            raise ValueError("nobody can read this")
+        return understood(store, topic, queue_id, offset)
+
+    monkeypatch.setattr(MessageStore, "message_by_queue_offset", fail)
+    async with transacting(tmp_path, clock) as services:
+        # The second is open again, because the message that settled it was left out too.
+        assert services.transactions.open_count == 2
+    assert "half message 0 cannot be read and is left out" in caplog.text
+    assert "op message 0 cannot be read and is left out" in caplog.text
+
+
+async def test_a_decision_that_cannot_be_written_is_kept_and_written_later(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with transacting(tmp_path, clock, transaction_op_msg_max_size=1) as services:
+        half = prepare(services)
+        put = services.writer.put
+
+        def fail(message: MessageInner) -> AppendResult:
+            if message.topic == TRANSACTION_OP_TOPIC:
+                raise OSError(errno.EIO, "the disk is gone")
+            return put(message)
+
+        monkeypatch.setattr(services.writer, "put", fail)
+        answer = end(services, half, COMMIT)
+        assert isinstance(answer, Command)
+        assert answer.code == ResponseCode.SUCCESS
+        assert services.read(TRANSACTION_OP_TOPIC) == []
+        monkeypatch.undo()
+    async with transacting(tmp_path, clock) as services:
+        assert services.transactions.open_count == 0
 
 
 async def test_producers_have_time_to_come_back_before_they_are_asked(

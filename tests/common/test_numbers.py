@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.common.numbers import parse_float, parse_int32, parse_int64, whole_number
+from rocketq.common.numbers import (
+    parse_float,
+    parse_int32,
+    parse_int64,
+    parse_natural,
+    whole_number,
+)
 
 INT32 = 2**31
 INT64 = 2**63
@@ -66,3 +72,9 @@ def test_json_values_become_whole_numbers_where_they_can() -> None:
     assert whole_number(True) == 1
     nothing: list[object] = ["x", "9" * 5_000, math.inf, math.nan, 1e300, 2**63, None, [], {}]
     assert [whole_number(value) for value in nothing] == [None] * len(nothing)
+
+
+def test_a_natural_number_has_a_lowest_and_a_highest() -> None:
+    assert [parse_natural(text, 9) for text in ("0", b"9", "10", "-1", "9" * 400, None)] == [
+        *(0, 9, None, None, None, None)
+    ]

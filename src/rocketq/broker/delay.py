@@ -31,6 +31,7 @@ from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.clock import Clock
+from rocketq.common.numbers import INT32_MAX, parse_int32, parse_natural
 from rocketq.common.service import asked_to_stop
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
@@ -64,13 +65,8 @@ _HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SI
 
 def delay_level(properties: bytes) -> int:
     """The level a message asks for; 0 when it asks for none."""
-    value = get_property(properties, _DELAY)
-    if value is None:
-        return 0
-    try:
-        return int(value)
-    except ValueError:
-        return 0
+    level = get_property(properties, _DELAY)
+    return 0 if level is None else parse_int32(level) or 0
 
 
 class _Level:
@@ -203,6 +199,8 @@ class ScheduledMessages:
     def _deliver_from(self, level: _Level, now_ms: int, limit: int) -> int:
         """Deliver one level's due messages up to `limit`; returns how many it looked at."""
         looked_at = 0
+        # What was deleted meanwhile has no entries: those read must be those counted.
+        level.offset = max(level.offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id))
         entries = self._store.entries(SCHEDULE_TOPIC, level.queue_id, level.offset, limit)
         for entry in entries:
             due_ms = self._due_ms(level, entry.tags_code, now_ms)
@@ -210,7 +208,7 @@ class ScheduledMessages:
                 level.due_ms = due_ms
                 return looked_at
             looked_at += 1
-            if not self._deliver(level, entry.position):
+            if not entry.is_filler and not self._deliver(level, entry.position):
                 level.due_ms = now_ms + _RETRY_AFTER_MS
                 return looked_at
             level.offset += 1
@@ -222,27 +220,39 @@ class ScheduledMessages:
 
     def _deliver(self, level: _Level, position: int) -> bool:
         """Store a due message under its real topic; false when that has to be tried again."""
-        stored = self._store.message_at(position)
-        if stored is None:
-            logger.warning("level %d: no message at %d, skipped", level.number, position)
+        try:
+            message = self._due_message(position)
+            if message is None:
+                logger.error("level %d: no message for %d, left out", level.number, position)
+                return True
+            # Past the writer's transformations: its level is still among the properties.
+            result = self._store.append(message)
+        except OSError:
+            raise  # the disk's fault, not the message's: tried again
+        except Exception:
+            # It would fail again for ever, and everything behind it would wait.
+            logger.exception("level %d: message at %d is left out", level.number, position)
             return True
-        message = stored_again(stored)
-        real_topic = get_property(message.properties, _REAL_TOPIC)
-        real_queue_id = get_property(message.properties, _REAL_QUEUE_ID)
-        if real_topic is None or real_queue_id is None or not real_queue_id.isdigit():
-            logger.error("level %d: message at %d names no real queue", level.number, position)
-            return True
-        message.move_to(real_topic.decode(), int(real_queue_id))
-        if message.topic == TRANSACTION_HALF_TOPIC:
-            logger.error("level %d: half message at %d discarded", level.number, position)
-            return True
-        # Past the writer's transformations: its level is still among the properties.
-        result = self._store.append(message)
         if result.is_stored:
             self._stats.messages_put(message.topic, message.queue_id, 1, result.size)
             return True
         logger.warning("level %d: message at %d: %s", level.number, position, result.status.name)
         return result.status in _HOPELESS
+
+    def _due_message(self, position: int) -> MessageInner | None:
+        """A waiting message under its real topic; None where there is none for anybody."""
+        stored = self._store.message_at(position)
+        if stored is None or stored.topic != SCHEDULE_TOPIC:
+            return None
+        message = stored_again(stored)
+        real_topic = get_property(message.properties, _REAL_TOPIC)
+        queue_id = parse_natural(
+            get_property(message.properties, _REAL_QUEUE_ID), highest=INT32_MAX
+        )
+        if real_topic is None or queue_id is None:
+            return None
+        message.move_to(real_topic.decode(), queue_id)
+        return None if message.topic == TRANSACTION_HALF_TOPIC else message
 
     def _look_at_head(self, level: _Level) -> None:
         """Learn when the next message of a level is due, correcting an offset out of range."""

@@ -76,7 +76,8 @@ class Housekeeping:
         behind = 0
         for queue_id, offset in self._offsets.stored(group, topic).items():
             for entry in self._store.entries(topic, queue_id, offset, 1):
-                behind = max(behind, end - entry.position)
+                if not entry.is_filler:
+                    behind = max(behind, end - entry.position)
         return behind
 
 

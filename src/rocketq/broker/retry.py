@@ -97,8 +97,7 @@ class RetryTopics:
             return
         topic = self.dlq_topic(name)
         original = get_property(message.properties, _RETRY_TOPIC)
-        self._stats.message_sent_to_dlq(
-            name, message.topic if original is None else original.decode()
-        )
+        source = message.topic if original is None else original.decode("utf-8", "replace")
+        self._stats.message_sent_to_dlq(name, source)
         message.properties = set_property(message.properties, _DELAY, b"-1")
         message.move_to(topic.topic_name, random.randrange(max(topic.write_queue_nums, 1)))

@@ -39,6 +39,12 @@ def parse_int32(text: str | bytes) -> int | None:
     return number
 
 
+def parse_natural(text: str | bytes | None, highest: int = INT64_MAX) -> int | None:
+    """A whole number from 0 on; None also where there is no text, or the number is higher."""
+    number = None if text is None else parse_int64(text)
+    return number if number is not None and 0 <= number <= highest else None
+
+
 def parse_float(text: str) -> float | None:
     """A finite decimal number."""
     if len(text) > _FLOAT_LIMIT or _FLOAT.fullmatch(text) is None:

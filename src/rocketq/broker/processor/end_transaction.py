@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.processor.send import response_code
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.transaction import half as stages
@@ -24,13 +25,6 @@ from rocketq.remoting.headers import EndTransaction
 from rocketq.store import AppendResult, MessageStore, PutStatus
 
 logger = logging.getLogger(__name__)
-
-_REFUSALS = {
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
-}
 
 
 class EndTransactionProcessor:
@@ -60,9 +54,12 @@ class EndTransactionProcessor:
         if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
             half = self._half_message(header)
             if self._transactions.was_settled(half.queue_offset):
-                return request.reply()  # said twice, or by two copies of one half message
-            stored = self._commit(half)
-            durable = self._store.durable(stored.end) if half.wait_store_ok else None
+                # Said twice, or by two copies of one half message; what was stored for the
+                # first may not be safe yet.
+                end = self._store.max_physical_offset
+            else:
+                end = self._commit(half).end
+            durable = self._store.durable(end) if half.wait_store_ok else None
             if durable is not None and not request.is_oneway:
                 return self._reply_when(durable, request)
             return request.reply()
@@ -107,13 +104,15 @@ class EndTransactionProcessor:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "the message names no real topic")
         result = self._writer.put(stages.real_message(half, *queue))
         if not result.is_stored:
-            code = _REFUSALS.get(result.status, ResponseCode.SYSTEM_ERROR)
-            raise RequestRejected(code, result.status.name)
+            raise RequestRejected(response_code(result.status), result.status.name)
         # Settled in the same turn as stored: a second decision finds it done.
         self._transactions.settle(half.queue_offset)
         self._stats.messages_put(*queue, 1, result.size)
         return result
 
     async def _reply_when(self, durable: asyncio.Future[PutStatus], request: Command) -> Command:
-        await asyncio.shield(durable)  # others wait for the same flush
-        return request.reply()
+        status = await asyncio.shield(durable)  # others wait for the same flush
+        return request.reply(
+            code=response_code(status),
+            remark=None if status is PutStatus.PUT_OK else status.name,
+        )

@@ -24,6 +24,7 @@ from rocketq.broker.tables.topics import Topics, check_topic_name, describe
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
+from rocketq.common.numbers import INT32_MAX, parse_natural
 from rocketq.message import names
 from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
@@ -476,5 +477,4 @@ def is_compacted(topic: TopicConfig) -> bool:
 
 
 def _level(properties: dict[str, str]) -> int:
-    level = properties.get(PropertyName.DELAY, "0")
-    return int(level) if level.isascii() and level.isdigit() else 0
+    return parse_natural(properties.get(PropertyName.DELAY), highest=INT32_MAX) or 0

@@ -75,14 +75,16 @@ class SendBackProcessor:
             queue_count = group.retry_queue_nums
         message = self._next_try(original, level)
         message.move_to(topic.topic_name, random.randrange(max(queue_count, 1)))
-        source = get_property(message.properties, _RETRY_TOPIC) or original.raw_topic
+        # Named before the message is stored: nothing may fail after that.
+        origin = get_property(message.properties, _RETRY_TOPIC) or original.raw_topic
+        source = origin.decode("utf-8", "replace")
         result = self._writer.put(message)
         if result.status is not PutStatus.PUT_OK:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, result.status.name)
         self._stats.messages_put(topic.topic_name, message.queue_id, 1, result.size)
-        self._stats.message_sent_back(header.group, source.decode())
+        self._stats.message_sent_back(header.group, source)
         if is_dead:
-            self._stats.message_sent_to_dlq(header.group, source.decode())
+            self._stats.message_sent_to_dlq(header.group, source)
         return request.reply()
 
     def _next_try(self, original: MessageExt, level: int) -> MessageInner:

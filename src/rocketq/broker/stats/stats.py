@@ -26,6 +26,7 @@ from typing import NamedTuple
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.sampling import History, Rate, Reading, Window, Windows
 from rocketq.common.clock import Clock
+from rocketq.common.numbers import parse_natural
 from rocketq.common.service import asked_to_stop
 from rocketq.message.names import is_system_topic
 
@@ -252,10 +253,10 @@ class BrokerStats:
             case "GROUP_GET", [topic, group]:
                 pair = (topic, group)
                 return _summed(self._groups.get(pair), self._gets.get(pair))
-            case "QUEUE_PUT", [topic, queue_id] if queue_id.isdecimal():
-                return self._puts.get(topic, {}).get(int(queue_id))
-            case "QUEUE_GET", [topic, queue_id, group] if queue_id.isdecimal():
-                return self._gets.get((topic, group), {}).get(int(queue_id))
+            case "QUEUE_PUT", [topic, queue_id]:
+                return self._puts.get(topic, {}).get(_queue_number(queue_id))
+            case "QUEUE_GET", [topic, queue_id, group]:
+                return self._gets.get((topic, group), {}).get(_queue_number(queue_id))
         return self._counted.get((name, key))
 
     # ---------------------------------------------------------------- forgetting
@@ -285,6 +286,12 @@ class BrokerStats:
     def _forget_named(self, is_gone: Callable[[list[str]], bool]) -> None:
         for name, key in [key for key in self._counted if is_gone(key[1].split("@"))]:
             del self._counted[name, key]
+
+
+def _queue_number(text: str) -> int:
+    """The id of a queue; -1, which is no queue's, where the text is no number."""
+    number = parse_natural(text)
+    return -1 if number is None else number
 
 
 def _summed(whole: Flow | None, parts: dict[int, Flow] | None) -> Flow | None:

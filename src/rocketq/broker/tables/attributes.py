@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketq.common.errors import RocketqError
+from rocketq.common.numbers import INT64_MAX, parse_int64
 
 
 class InvalidAttribute(RocketqError):
@@ -30,7 +31,7 @@ class Attribute:
     values: frozenset[str] | None = None  # None: a number
     is_fixed: bool = False
     lowest: int = 0
-    highest: int = 2**63 - 1
+    highest: int = INT64_MAX
 
     def check(self, value: str) -> None:
         if self.values is not None:
@@ -38,10 +39,9 @@ class Attribute:
                 listed = ", ".join(sorted(self.values))
                 raise InvalidAttribute(f"value is not in set: [{listed}]")
             return
-        try:
-            number = int(value)
-        except ValueError:
-            raise InvalidAttribute(f"value is not a number: {value}") from None
+        number = parse_int64(value)
+        if number is None:
+            raise InvalidAttribute(f"value is not a number: {value}")
         if not self.lowest <= number <= self.highest:
             raise InvalidAttribute(f"value is not in range({self.lowest}, {self.highest})")
 

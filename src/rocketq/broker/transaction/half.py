@@ -11,6 +11,7 @@ abandoned   in TRANS_CHECK_MAX_TIME_TOPIC, after its producer was asked often en
 from typing import Final
 
 from rocketq.broker.stored import stored_again
+from rocketq.common.numbers import INT32_MAX, parse_natural
 from rocketq.message.flags import SysFlag, with_transaction_type
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
@@ -49,10 +50,8 @@ def prepare(message: MessageInner) -> None:
 def real_queue(half: MessageExt) -> tuple[str, int] | None:
     """Topic and queue a half message is meant for; None if it does not say."""
     topic = half.get_property(PropertyName.REAL_TOPIC)
-    queue_id = half.get_property(PropertyName.REAL_QUEUE_ID)
-    if topic is None or queue_id is None or not queue_id.isdecimal():
-        return None
-    return topic, int(queue_id)
+    queue_id = _number(half, PropertyName.REAL_QUEUE_ID)
+    return None if topic is None or queue_id is None else (topic, queue_id)
 
 
 def real_message(half: MessageExt, topic: str, queue_id: int) -> MessageInner:
@@ -93,6 +92,13 @@ def immunity_ms(half: MessageExt, timeout_ms: int) -> int | None:
     return None if seconds is None else max(seconds * 1000, timeout_ms)
 
 
+def prepared_offset(half: MessageExt) -> int:
+    """Where a copy's first half message lay, if RocketMQ made the copy while it was immune."""
+    name = PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET
+    offset = parse_natural(half.get_property(name))
+    return -1 if offset is None else offset
+
+
 def question_body(copy: MessageInner, at: AppendResult, topic: str, queue_id: int) -> bytes:
     """The record a producer is asked about: the stored copy, under its real queue."""
     return new_record(
@@ -114,5 +120,4 @@ def question_body(copy: MessageInner, at: AppendResult, topic: str, queue_id: in
 
 
 def _number(half: MessageExt, name: str) -> int | None:
-    text = half.get_property(name)
-    return int(text) if text is not None and text.isdecimal() else None
+    return parse_natural(half.get_property(name), highest=INT32_MAX)

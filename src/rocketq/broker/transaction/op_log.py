@@ -24,6 +24,7 @@ from typing import Final
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
+from rocketq.common.numbers import parse_natural
 from rocketq.message.names import TRANSACTION_OP_TOPIC
 from rocketq.store import MessageInner, PutStatus
 
@@ -51,7 +52,8 @@ def encode_marks(offsets: list[int], max_size: int) -> Iterator[tuple[list[int],
 
 def decode_marks(body: bytes) -> list[int]:
     """The half-queue offsets an op message names; what is no number is left out."""
-    return [int(word) for word in body.split(b",") if word.isdigit()]
+    numbers = (parse_natural(word) for word in body.split(b","))
+    return [number for number in numbers if number is not None]
 
 
 class OpLog:
@@ -91,7 +93,11 @@ class OpLog:
         self._size += len(str(offset)) + 1
         if self._size > self._live.broker.transaction_op_msg_max_size:
             self.flush()
-        elif self._timer is None:
+        else:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is None:
             interval_s = self._live.broker.transaction_op_batch_interval / 1000
             self._timer = asyncio.get_running_loop().call_later(interval_s, self.flush)
 
@@ -108,13 +114,24 @@ class OpLog:
         marks, self._marks, self._size = self._marks, [], 0
         max_size = self._live.broker.transaction_op_msg_max_size
         for part, body in encode_marks(marks, max_size):
-            result = self._writer.put(self._op_message(body))
+            try:
+                result = self._writer.put(self._op_message(body))
+            except Exception:
+                # Who decided has been answered: the decision must not be lost here.
+                logger.exception("decisions not written yet")
+                self._keep(part)
+                continue
             if result.status is PutStatus.PUT_OK:
                 self.note_record(result.queue_offset, part)
             else:
                 logger.warning("decisions not written yet: %s", result.status.name)
-                for offset in part:
-                    self.mark(offset)
+                self._keep(part)
+
+    def _keep(self, offsets: list[int]) -> None:
+        """Have decisions written with the next ones, or a few seconds from now."""
+        self._marks += offsets
+        self._size += sum(len(str(offset)) + 1 for offset in offsets)
+        self._set_timer()
 
     def close(self) -> None:
         """Write what was collected, once; nothing more comes."""

@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 _QUESTIONS_A_TURN: Final = 64
 _HOUR_MS: Final = 3_600_000
 _LOOK_AGAIN_S: Final = 0.02
+_LONGEST_SLEEP_S: Final = 3_600.0
 
 
 class TransactionalMessages:
@@ -140,20 +141,24 @@ class TransactionalMessages:
             is_settled = offset in settled
             if is_settled and not newest:
                 continue
-            message = self._half_message(offset)
-            if message is None:
+            try:
+                found = self._read_half(offset)
+            except Exception:
+                # One message that cannot be understood must not keep the others from going on.
+                logger.exception("half message %d cannot be read and is left out", offset)
                 continue
-            times = stages.check_times(message)
-            identity = (message.unique_key or message.offset_msg_id, message.born_timestamp)
+            if found is None:
+                continue
+            identity, times, prepared, due_ms = found
             original, original_times = newest.get(identity, (-1, 0))
             # A copy stands for its original, which is struck off only with the progress.
             is_copy = original >= 0 and times > original_times
-            if is_settled or _prepared_offset(message) in settled:
+            if is_settled or prepared in settled:
                 if is_copy:
                     self._undecided.close(original)
                     del newest[identity]
                 continue
-            due_ms = max(self._due_ms(message, times), earliest_ms)
+            due_ms = max(due_ms, earliest_ms)
             if is_copy:
                 self._undecided.move(original, to=offset, due_ms=due_ms)
             else:
@@ -163,19 +168,31 @@ class TransactionalMessages:
         if self._undecided:
             logger.info("%d transactions are open", len(self._undecided))
 
+    def _read_half(self, offset: int) -> tuple[tuple[str, int], int, int, int] | None:
+        """Of one half message: who it is, its counter, its original and when it is due."""
+        message = self._half_message(offset)
+        if message is None:
+            return None
+        times = stages.check_times(message)
+        identity = (message.unique_key or message.offset_msg_id, message.born_timestamp)
+        return identity, times, stages.prepared_offset(message), self._due_ms(message, times)
+
     def _read_op_log(self) -> set[int]:
         """Half messages that are settled, as far as the op queue still matters."""
         settled: set[int] = set()
         first, end = self._range(TRANSACTION_OP_TOPIC)
         self._op_log.skip_to(first)
         for op_offset in range(first, end):
-            message = self._store.message_by_queue_offset(
-                TRANSACTION_OP_TOPIC, HALF_QUEUE, op_offset
-            )
-            if message is not None:
-                offsets = decode_marks(message.raw_body)
-                settled.update(offsets)
-                self._op_log.note_record(op_offset, offsets)
+            try:
+                message = self._store.message_by_queue_offset(
+                    TRANSACTION_OP_TOPIC, HALF_QUEUE, op_offset
+                )
+                offsets = [] if message is None else decode_marks(message.raw_body)
+            except Exception:
+                logger.exception("op message %d cannot be read and is left out", op_offset)
+                continue
+            settled.update(offsets)
+            self._op_log.note_record(op_offset, offsets)
         self._op_log.skip_to(end)
         return settled
 
@@ -323,11 +340,5 @@ class TransactionalMessages:
                 return
             self._timer.cancel()
         self._timer_at_ms = due_ms
-        delay_s = max(due_ms - self._steady_ms() + 1, 0) / 1000
+        delay_s = min(max(due_ms - self._steady_ms() + 1, 0) / 1000, _LONGEST_SLEEP_S)
         self._timer = self._loop.call_later(delay_s, self._turn)
-
-
-def _prepared_offset(message: MessageExt) -> int:
-    """Where a copy's first half message lay, if RocketMQ made the copy while it was immune."""
-    text = message.get_property("TRAN_PREPARED_QUEUE_OFFSET")
-    return int(text) if text is not None and text.isdecimal() else -1

@@ -3,6 +3,7 @@
 from rocketq.broker.cold_data import ColdDataLimits
 from rocketq.common import json
 from rocketq.common.config import ConfigError, parse_properties
+from rocketq.common.numbers import parse_natural
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.headers import SetCommitLogReadMode
 from rocketq.store import MessageStore
@@ -27,13 +28,17 @@ class ColdDataAdminProcessor:
 
     def _update(self, request: Command, connection: Connection) -> Command:
         try:
-            limits = {
-                group: int(limit)
-                for group, limit in parse_properties(bytes(request.body).decode()).items()
-            }
-        except (ConfigError, ValueError) as error:
+            asked = parse_properties(bytes(request.body).decode())
+        except (ConfigError, UnicodeDecodeError) as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"unreadable: {error}") from None
+        limits = {group: parse_natural(text) for group, text in asked.items()}
         for group, limit in limits.items():
+            if limit is None:
+                raise RequestRejected(
+                    ResponseCode.SYSTEM_ERROR, f"unreadable: {group} has no number of bytes"
+                )
+        for group, limit in limits.items():
+            assert limit is not None
             self._limits.set(group, limit)
         return request.reply()
 
