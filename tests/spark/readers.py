@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from rocketq.spark.options import source_options
-from rocketq.spark.read.source import BatchReader, StreamReader
+from rocketq.spark.read.batch import BatchReader
+from rocketq.spark.read.stream import StreamReader
 
 
 def batch_rows(**options: Any) -> list[dict[str, Any]]:

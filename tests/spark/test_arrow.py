@@ -1,5 +1,6 @@
 """Pulled bytes to Arrow columns and back, against the message classes."""
 
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -20,6 +21,7 @@ from rocketq.message.record.reader import decode_records
 from rocketq.message.record.writer import new_record
 from rocketq.spark.read.arrow import ArrowBatches
 from rocketq.spark.read.columns import BrokenRecords, RecordTable
+from rocketq.spark.read.damage import DamagedMessage
 from rocketq.spark.schema import COLUMNS
 from rocketq.spark.write.columns import (
     map_parts,
@@ -66,8 +68,7 @@ def records(draw: st.DrawFn) -> bytes:
 @settings(deadline=None)
 def test_every_column_says_what_the_message_says(given_records: list[bytes]) -> None:
     pulled = b"".join(given_records)
-    batch = ArrowBatches(QUEUE, list(COLUMNS)).batch(pulled, 0, 2**62)
-    assert batch is not None
+    (batch,) = ArrowBatches(QUEUE, list(COLUMNS)).batches(pulled, 0, 2**62)
     batch.validate(full=True)
     for message, row in zip(decode_records(pulled), batch.to_pylist(), strict=True):
         host, port = message.born_host
@@ -86,6 +87,7 @@ def test_every_column_says_what_the_message_says(given_records: list[bytes]) -> 
         assert row["reconsume_times"] == message.reconsume_times
         assert row["sys_flag"] == message.sys_flag
         assert row["flag"] == message.flag
+        assert row["body_error"] is None
 
 
 def numbered(count: int) -> bytes:
@@ -104,15 +106,13 @@ def numbered(count: int) -> bytes:
 
 
 def test_only_the_offsets_asked_for_become_rows() -> None:
-    batch = ArrowBatches(QUEUE, ["queue_offset"]).batch(numbered(10), 3, 7)
-    assert batch is not None
+    (batch,) = ArrowBatches(QUEUE, ["queue_offset"]).batches(numbered(10), 3, 7)
     assert batch.column(0).to_pylist() == [3, 4, 5, 6]
-    assert ArrowBatches(QUEUE, ["queue_offset"]).batch(numbered(10), 10, 20) is None
+    assert not list(ArrowBatches(QUEUE, ["queue_offset"]).batches(numbered(10), 10, 20))
 
 
 def test_tags_are_compared_by_their_text() -> None:
-    batch = ArrowBatches(QUEUE, ["queue_offset"], {b"odd"}).batch(numbered(6), 0, 6)
-    assert batch is not None
+    (batch,) = ArrowBatches(QUEUE, ["queue_offset"], {b"odd"}).batches(numbered(6), 0, 6)
     assert batch.column(0).to_pylist() == [1, 3, 5]
 
 
@@ -142,12 +142,100 @@ def test_records_that_hold_several_messages_become_a_row_each() -> None:
     )
     for tags, wanted in ((None, [12, 13, 14, 15, 16]), ({b"even"}, [12, 14, 16])):
         columns = ["queue_offset", "body", "sys_flag"]
-        rows = ArrowBatches(QUEUE, columns, tags).batch(inner + alone, 12, 20)
-        assert rows is not None
-        assert rows.to_pylist() == [
+        found = ArrowBatches(QUEUE, columns, tags).batches(inner + alone, 12, 20)
+        assert [row for batch in found for row in batch.to_pylist()] == [
             {"queue_offset": offset, "body": b"%d" % (offset - 10), "sys_flag": 0}
             for offset in wanted
         ]
+
+
+# What anybody may send
+
+
+def record(body: bytes, offset: int = 0, *, properties: bytes = b"", **parts: Any) -> bytes:
+    host = encode_host("127.0.0.1", 1)
+    parts = {"born_host": host, "store_host": host, **parts}
+    return new_record(b"t", body, properties, queue_offset=offset, **parts)
+
+
+def rows_of(pulled: bytes, columns: list[str], **settings: Any) -> list[dict[str, Any]]:
+    batches = list(ArrowBatches(QUEUE, columns, **settings).batches(pulled, 0, 100))
+    for batch in batches:
+        batch.validate(full=True)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+FALSE_BATCH = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [
+        (record(b"not compressed", 1, sys_flag=1), "the body is damaged"),
+        (record(b"x", 1, sys_flag=1 | 7 << 8), "compression type 7 is not known"),
+        (record(zlib.compress(bytes(5000)), 1, sys_flag=1), "more than 4096 bytes"),
+        (record(b"no batch", 1, sys_flag=FALSE_BATCH), "it holds no batch of messages"),
+        (
+            record(b"", 1, properties=b"INNER_BASE\x01" + b"9" * 5000, sys_flag=FALSE_BATCH),
+            "it holds no batch of messages",
+        ),
+        (record(b"no batch", 1, sys_flag=FALSE_BATCH | 1), "it holds no batch of messages"),
+    ],
+)
+def test_a_message_that_is_not_what_it_says_does_not_stop_the_others(
+    damaged: bytes, why: str
+) -> None:
+    pulled = record(b"a", 0) + damaged + record(zlib.compress(b"c"), 2, sys_flag=1)
+    columns = ["queue_offset", "body", "body_error"]
+    # Who does not ask for bodies never learns of it, unless it is not even a message.
+    first = "queue_offset"
+    assert [row[first] for row in rows_of(pulled, [first], max_body_bytes=4096)] == [0, 1, 2]
+    with pytest.raises(DamagedMessage, match=f"message 1 of topic 'orders'.*{why}.*failOnDamage"):
+        rows_of(pulled, columns, max_body_bytes=4096)
+    found = rows_of(pulled, columns, fail_on_damage=False, max_body_bytes=4096)
+    assert [row["queue_offset"] for row in found] == [0, 1, 2]
+    assert [row["body"] for row in found] == [b"a", None, b"c"]
+    assert why in found[1]["body_error"]
+    assert found[0]["body_error"] is found[2]["body_error"] is None
+
+
+def test_messages_that_grow_a_thousandfold_come_a_few_at_a_time() -> None:
+    bomb = zlib.compress(bytes(8 << 20))
+    pulled = b"".join(record(bomb, number, sys_flag=1) for number in range(20))
+    assert len(pulled) < 1 << 20
+    batches = ArrowBatches(QUEUE, ["queue_offset", "body"]).batches(pulled, 0, 100)
+    offsets = []
+    tracemalloc.start()
+    try:
+        for batch in batches:
+            assert batch.num_rows == 1
+            offsets += batch.column(0).to_pylist()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert offsets == list(range(20))
+    assert peak < 40 << 20, "of 160 MB"
+
+
+@given(st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9)), max_size=5))
+def test_properties_that_are_not_text_become_valid_text(pairs: list[tuple[bytes, bytes]]) -> None:
+    pairs = [*pairs, (b"TAGS", b"\xff"), (b"KEYS", b"\xc3"), (b"UNIQ_KEY", b"\xa9")]
+    raw = b"".join(name + b"\x01" + value + b"\x02" for name, value in pairs)
+    pulled = record(b"a", 0, properties=raw) + record(b"b", 1, properties=b"\xe4\x01\xf6\x02")
+    names = ["tags", "keys", "msg_id", "properties"]
+    first, second = rows_of(pulled, names)
+    message, _ = decode_records(pulled)
+    assert second["properties"] == [("\ufffd", "\ufffd")]
+    assert (first["tags"], first["keys"], first["msg_id"]) == ("\ufffd", "\ufffd", "\ufffd")
+    assert set(dict(first["properties"])) == set(message.properties)
+
+
+@pytest.mark.parametrize("moment", [2**63 - 1, -(2**63), 2**62, 253_402_300_800_000])
+def test_times_that_nobody_can_show_are_the_nearest_that_can_be_shown(moment: int) -> None:
+    pulled = record(b"a", born_timestamp=moment, store_timestamp=moment)
+    (row,) = rows_of(pulled, ["born_timestamp", "store_timestamp"])
+    year = 9999 if moment > 0 else 1
+    assert (row["born_timestamp"].year, row["store_timestamp"].year) == (year, year)
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))

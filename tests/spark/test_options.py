@@ -1,7 +1,7 @@
 import pytest
 
 from rocketq.spark.options import InvalidOptions, sink_options, source_options
-from rocketq.spark.schema import COLUMNS
+from rocketq.spark.schema import COLUMNS, DEFAULT_COLUMNS
 
 BASE = {"namesrv": "127.0.0.1:9876", "subscribe": "orders"}
 
@@ -11,7 +11,13 @@ def test_the_least_a_source_needs_is_an_address_and_a_topic() -> None:
     assert options.topics == ("orders",)
     assert options.starting.word == "earliest"
     assert options.ending.word == "latest"
+    assert options.columns == DEFAULT_COLUMNS
+
+
+def test_the_column_for_damage_is_there_when_damage_is_let_through() -> None:
+    options = source_options({**BASE, "failOnDamage": "false"}, streaming=False)
     assert options.columns == tuple(COLUMNS)
+    assert "body_error" not in DEFAULT_COLUMNS
 
 
 def test_a_stream_starts_at_the_latest_messages_unless_told_otherwise() -> None:
@@ -55,6 +61,9 @@ def test_a_sink_names_the_nearest_option_too() -> None:
         ({**BASE, "minPartitions": "0"}, "minPartitions is '0'"),
         ({**BASE, "minPartitions": "many"}, "a whole number from 1 on"),
         ({**BASE, "failOnDataLoss": "yes"}, "true or false"),
+        ({**BASE, "failOnDamage": "no"}, "true or false"),
+        ({**BASE, "maxBodyBytes": "10"}, "a whole number from 1024 on"),
+        ({**BASE, "maxBodyBytes": "2000000000"}, "at most 1073741824"),
         ({**BASE, "columns": "body, tag"}, "no column 'tag'; did you mean 'tags'"),
         ({**BASE, "sqlFilter": "price >"}, "sqlFilter"),
         ({**BASE, "maxOffsetsPerTrigger": "5"}, "they are for streams"),

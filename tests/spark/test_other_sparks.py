@@ -127,7 +127,7 @@ def test_spark_connect_reads_streams_and_writes(cluster: Cluster, tmp_path: Path
     assert told["session"] == "pyspark.sql.connect.session"
 
 
-# ------------------------------------------------------------------------ a standalone cluster
+# A standalone cluster
 
 
 @contextmanager
@@ -189,7 +189,7 @@ spark = (
         assert list(application.glob("[0-9]*")), "an executor of the worker did the work"
 
 
-# ------------------------------------------------------------------------ a declarative pipeline
+# A declarative pipeline
 
 
 def rocketq(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,8 +9,10 @@ import pytest
 from rocketq import Message, Producer, TransactionProducer, TransactionState
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.errors import NoRoute
-from rocketq.remoting.headers import ResetOffset
+from rocketq.message.flags import SysFlag
+from rocketq.remoting.headers import ResetOffset, SendMessageV2
 from rocketq.spark.options import InvalidOptions
+from rocketq.spark.read.damage import DamagedMessage
 from rocketq.spark.read.data_loss import DataLoss
 from tests.spark.conftest import Cluster
 from tests.spark.readers import Query, batch_rows, numbers
@@ -293,3 +295,44 @@ def test_the_group_may_be_reset_without_harm(any_cluster: Cluster) -> None:
 async def _reset(client: ClientInstance, address: str, topic: str, group: str) -> None:
     header = ResetOffset(topic=topic, group=group, timestamp=0, is_force=True)
     await client.api.invoke(address, header)
+
+
+# What anybody may send
+
+
+def send_as_compressed(cluster: Cluster, topic: str, body: bytes) -> None:
+    """Send a message that says it is compressed, as anybody can."""
+
+    async def send(client: ClientInstance, address: str) -> None:
+        header = SendMessageV2(
+            producer_group="anybody",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=1,
+            queue_id=0,
+            sys_flag=SysFlag.COMPRESSED,
+            born_timestamp=2**63 - 1,
+            flag=0,
+        )
+        await client.api.invoke(address, header, body)
+
+    cluster.ask(send)
+
+
+def test_a_message_falsely_marked_compressed_can_be_passed(any_cluster: Cluster) -> None:
+    topic = any_cluster.new_topic(queues=1)
+    any_cluster.send_numbers(topic, [0], queue=0)
+    send_as_compressed(any_cluster, topic, b"not compressed")
+    any_cluster.send_numbers(topic, [2], queue=0)
+    common = {"namesrv": any_cluster.namesrv, "subscribe": topic}
+    with pytest.raises(DamagedMessage, match=rf"message 1 of topic '{topic}'.*failOnDamage=false"):
+        batch_rows(**common)
+    assert [row["queue_offset"] for row in batch_rows(**common, columns="queue_offset")] == [
+        0,
+        1,
+        2,
+    ]
+    rows = batch_rows(**common, failOnDamage="false")
+    assert [row["body"] for row in rows] == [b"0", None, b"2"]
+    assert "the body is damaged" in rows[1]["body_error"]
+    assert rows[1]["born_timestamp"].year == 9999

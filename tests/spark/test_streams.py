@@ -31,7 +31,7 @@ def own_broker() -> Iterator[LocalBroker]:
         yield broker
 
 
-# ------------------------------------------------------------------------ limits
+# Limits
 
 
 def test_a_trigger_reads_no_more_than_it_may(any_cluster: Cluster) -> None:
@@ -85,7 +85,7 @@ def test_available_now_ends_where_the_topic_ended(any_cluster: Cluster) -> None:
         assert sum(queues.values()) == 20, "the backlog that is reported is the real one"
 
 
-# ------------------------------------------------------------------------ what is new
+# What is new
 
 
 def test_new_queues_and_topics_are_read_from_their_beginning(any_cluster: Cluster) -> None:
@@ -118,7 +118,7 @@ def test_topics_of_a_namespace_are_known_by_their_own_name(cluster: Cluster) -> 
         assert {row["topic"] for row in rows} == {bare}
 
 
-# ------------------------------------------------------------------------ brokers that go and come
+# Brokers that go and come
 
 
 def test_a_stream_outlives_a_restart_of_the_broker(own_broker: LocalBroker) -> None:
@@ -186,7 +186,7 @@ def test_a_broker_out_of_reach_holds_up_its_own_queues_only(
             query.trigger()
 
 
-# ------------------------------------------------------------------------ data loss
+# Data loss
 
 
 def test_a_topic_made_anew_is_data_loss(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -169,7 +169,7 @@ def test_topics_of_a_namespace_are_written_under_it(local_broker: LocalBroker) -
     assert [m.body for m in local_broker.messages(topic)] == [b"1"]
 
 
-# ------------------------------------------------------------------------ failures
+# Failures
 
 
 def open_clients() -> int:
@@ -276,7 +276,7 @@ def test_a_broker_that_stays_away_is_an_error(strict_broker: LocalBroker) -> Non
         write_rows(sink_options(given), "o", tables())
 
 
-# ------------------------------------------------------------------------ schemas
+# Schemas
 
 
 def schema(**types: Any) -> StructType:

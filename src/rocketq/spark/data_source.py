@@ -27,12 +27,12 @@ class RocketqDataSource(DataSource):
         return ddl(source_options(self.options, streaming=None).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from rocketq.spark.read.source import BatchReader
+        from rocketq.spark.read.batch import BatchReader
 
         return BatchReader(self._source(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from rocketq.spark.read.source import StreamReader
+        from rocketq.spark.read.stream import StreamReader
 
         return StreamReader(self._source(schema, streaming=True))
 

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from rocketq.common.errors import RocketqError
 from rocketq.filter import FilterError, compile_sql, parse_tags
-from rocketq.spark.schema import COLUMNS
+from rocketq.message.compression import MAX_DECOMPRESSED_SIZE
+from rocketq.spark.schema import COLUMNS, DEFAULT_COLUMNS
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -47,6 +48,8 @@ _SOURCE: Final = (
     "minPartitions",
     "maxRecordsPerPartition",
     "failOnDataLoss",
+    "failOnDamage",
+    "maxBodyBytes",
     "groupId",
     "columns",
     "pullBytes",
@@ -62,6 +65,7 @@ _SINK: Final = (
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
+_MOST_BODY_BYTES: Final = 1 << 30
 _DELAY_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -70,7 +74,7 @@ class InvalidOptions(RocketqError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ClusterAccess:
     """How to reach the brokers."""
 
     namesrv: str
@@ -99,7 +103,7 @@ class Position:
 class SourceOptions:
     """What to read. Picklable: it travels to the executors."""
 
-    connection: Connection
+    connection: ClusterAccess
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -113,8 +117,10 @@ class SourceOptions:
     min_partitions: int = 0
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
+    fail_on_damage: bool = True
+    max_body_bytes: int = MAX_DECOMPRESSED_SIZE
     group: str | None = None
-    columns: tuple[str, ...] = tuple(COLUMNS)
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
     pull_bytes: int = 4 << 20
 
 
@@ -122,7 +128,7 @@ class SourceOptions:
 class SinkOptions:
     """Where to write. Picklable: it travels to the executors."""
 
-    connection: Connection
+    connection: ClusterAccess
     topic: str | None
     producer_group: str = "rocketq-spark"
     batch_bytes: int = 1 << 18
@@ -191,7 +197,7 @@ class _Given:
         if present:
             raise InvalidOptions(f"{self._what}: {', '.join(present)}: {why}")
 
-    def connection(self) -> Connection:
+    def connection(self) -> ClusterAccess:
         if not self.text("namesrv"):
             raise InvalidOptions(
                 f"{self._what}: option namesrv is missing; it is the NameServers' address, "
@@ -201,7 +207,7 @@ class _Given:
         retry_ms = self.number("retryTimeoutMs", 60_000, at_least=0)
         assert timeout_ms is not None
         assert retry_ms is not None
-        return Connection(
+        return ClusterAccess(
             namesrv=self.text("namesrv"),
             access_key=self.text("accessKey"),
             secret_key=self.text("secretKey"),
@@ -293,6 +299,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         min_partitions=min_partitions,
         max_records_per_partition=options.number("maxRecordsPerPartition"),
         fail_on_data_loss=options.truth("failOnDataLoss", True),
+        fail_on_damage=options.truth("failOnDamage", True),
+        max_body_bytes=_max_body_bytes(options),
         group=options.text("groupId") or None,
         columns=_columns(options),
         pull_bytes=pull_bytes,
@@ -373,7 +381,17 @@ def _columns(options: _Given) -> tuple[str, ...]:
             raise InvalidOptions(
                 f"rocketq source: there is no column {name!r}{hint} Known: {', '.join(COLUMNS)}"
             )
-    return tuple(dict.fromkeys(names)) or tuple(COLUMNS)
+    if names:
+        return tuple(dict.fromkeys(names))
+    return DEFAULT_COLUMNS if options.truth("failOnDamage", True) else tuple(COLUMNS)
+
+
+def _max_body_bytes(options: _Given) -> int:
+    number = options.number("maxBodyBytes", MAX_DECOMPRESSED_SIZE, at_least=1024)
+    assert number is not None
+    if number > _MOST_BODY_BYTES:
+        raise options.wrong("maxBodyBytes", f"at most {_MOST_BODY_BYTES}")
+    return number
 
 
 def _duration_s(options: _Given, name: str, default: float) -> float:

@@ -15,6 +15,7 @@
     reconsume_times  int
     sys_flag         int        compression, transaction, address family
     flag             int        the application's own
+    body_error       string     why the body is null; only with failOnDamage=false
 
 Absent keys and tags are null. `columns` leaves out what a job does not need: the map of
 properties alone is about a quarter of the cost of a read.
@@ -39,7 +40,9 @@ COLUMNS: Final[dict[str, str]] = {
     "reconsume_times": "int",
     "sys_flag": "int",
     "flag": "int",
+    "body_error": "string",
 }
+DEFAULT_COLUMNS: Final = tuple(name for name in COLUMNS if name != "body_error")
 
 
 def ddl(columns: Sequence[str]) -> str:

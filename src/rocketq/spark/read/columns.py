@@ -16,7 +16,6 @@ functions at the end differ.
 
 import cython
 
-from rocketq.message.compression import decompress
 from rocketq.message.hosts import decode_host
 from rocketq.remoting.wire.frame import unfilled
 
@@ -44,6 +43,8 @@ _INNER_BATCH = cython.declare(cython.int, 0xC0)
 _MAGIC_V1 = cython.declare(cython.uint, 0xDAA320A7)
 _MAGIC_V2 = cython.declare(cython.uint, 0xDAA320AB)
 _HEX = cython.declare(bytes, b"0123456789ABCDEF")
+_FIRST_MS = cython.declare(int64_t, -62_135_596_800_000)  # the years 1 and 9999
+_LAST_MS = cython.declare(int64_t, 253_402_300_799_999)
 
 
 class BrokenRecords(ValueError):
@@ -55,7 +56,8 @@ class BrokenRecords(ValueError):
 class RecordTable:
     """The wanted records of one pull: of these offsets, and with one of these tags.
 
-    `has_inner_batches`: some records hold several messages; split them first.
+    `has_inner_batches`: some records hold several messages; split them first. Bodies stay as they
+    are stored: who wants them opens those of `compressed_rows` and gives them to `body_column`.
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -64,7 +66,7 @@ class RecordTable:
     if cython.compiled:
         _data = cython.declare(cython.p_const_uchar)
         _rows = cython.declare(cython.pointer(int64_t))
-    _bodies = cython.declare(dict)
+    _compressed = cython.declare(list)
 
     def __cinit__(self) -> None:
         if cython.compiled:
@@ -72,7 +74,7 @@ class RecordTable:
 
     def __init__(self, buffer, start: int64_t, end: int64_t, tags=None):
         self._buffer = buffer
-        self._bodies = {}
+        self._compressed = []
         self.count = 0
         self.has_inner_batches = False
         size: cython.Py_ssize_t = len(buffer)
@@ -147,9 +149,7 @@ class RecordTable:
                 return size
         row: cython.Py_ssize_t = self.count
         if sys_flag & _COMPRESSED:
-            plain = decompress(sys_flag, self._buffer[body : body + body_size])
-            self._bodies[row] = plain
-            body_size = len(plain)
+            self._compressed.append(row)
         if cython.compiled:
             noted: cython.pointer(int64_t) = self._rows + row * _WIDTH
             noted[_RECORD] = at
@@ -192,7 +192,7 @@ class RecordTable:
             at = stop + 1
         return -1, 0
 
-    # -- columns of one size ---------------------------------------------------------------
+    # Columns of one size
 
     def int_column(self, field: cython.Py_ssize_t) -> bytearray:
         """An int32 of the record's head, `field` bytes from its start."""
@@ -217,13 +217,23 @@ class RecordTable:
             _put4(to, 4 * row, _int4(self._data, at))
         return out
 
-    def long_column(self, field: cython.Py_ssize_t, factor: int64_t = 1) -> bytearray:
-        """An int64 of the record's head; `factor` 1000 turns milliseconds into microseconds."""
+    def long_column(self, field: cython.Py_ssize_t) -> bytearray:
+        """An int64 of the record's head, `field` bytes from its start."""
         out = unfilled(8 * self.count)
         to = _pointer(out)
         row: cython.Py_ssize_t
         for row in range(self.count):
-            _put8(to, 8 * row, _int8(self._data, self._rows[row * _WIDTH] + field) * factor)
+            _put8(to, 8 * row, _int8(self._data, self._rows[row * _WIDTH] + field))
+        return out
+
+    def born_time_column(self) -> bytearray:
+        """Microseconds. Producers say it, so it may be any number."""
+        out = unfilled(8 * self.count)
+        to = _pointer(out)
+        row: cython.Py_ssize_t
+        for row in range(self.count):
+            at: cython.Py_ssize_t = self._rows[row * _WIDTH]
+            _put8(to, 8 * row, _microseconds(_int8(self._data, at + 40)))
         return out
 
     def store_time_column(self) -> bytearray:
@@ -233,32 +243,52 @@ class RecordTable:
         row: cython.Py_ssize_t
         for row in range(self.count):
             at: cython.Py_ssize_t = self._rows[row * _WIDTH + _AFTER_BORN_HOST]
-            _put8(to, 8 * row, _int8(self._data, at) * 1000)
+            _put8(to, 8 * row, _microseconds(_int8(self._data, at)))
         return out
 
-    # -- columns of any size: (offsets, data) or (validity, offsets, data) --------------------
+    # Columns of any size: (offsets, data) or (validity, offsets, data)
 
-    def body_column(self) -> tuple[bytearray, bytearray]:
-        """The bodies, decompressed."""
+    def compressed_rows(self) -> list[int]:
+        """The rows whose bodies say that they are compressed, in order."""
+        return self._compressed
+
+    def sys_flag(self, row: cython.Py_ssize_t) -> int:
+        return _int4(self._data, self._rows[row * _WIDTH] + 36)
+
+    def queue_offset(self, row: cython.Py_ssize_t) -> int:
+        return _int8(self._data, self._rows[row * _WIDTH] + 20)
+
+    def stored_body(self, row: cython.Py_ssize_t):
+        """A body as it is stored."""
+        at: cython.Py_ssize_t = self._rows[row * _WIDTH + _BODY]
+        return self._buffer[at : at + self._rows[row * _WIDTH + _BODY_SIZE]]
+
+    def body_column(
+        self, first: cython.Py_ssize_t, end: cython.Py_ssize_t, opened: dict
+    ) -> tuple[bytearray, bytearray]:
+        """The bodies of these rows; those in `opened` are taken from there."""
         total: int64_t = 0
         row: cython.Py_ssize_t
-        for row in range(self.count):
+        for row in range(first, end):
             total += self._rows[row * _WIDTH + _BODY_SIZE]
+        for row in opened:
+            total += len(opened[row]) - self._rows[row * _WIDTH + _BODY_SIZE]
         _check_size(total)
-        offsets, out = unfilled(4 * (self.count + 1)), unfilled(total)
+        offsets, out = unfilled(4 * (end - first + 1)), unfilled(total)
         to_offsets, to = _pointer(offsets), _pointer(out)
         _put4(to_offsets, 0, 0)
         at: cython.Py_ssize_t = 0
-        has_others: cython.bint = bool(self._bodies)
-        for row in range(self.count):
+        has_opened: cython.bint = bool(opened)
+        for row in range(first, end):
             size: cython.Py_ssize_t = self._rows[row * _WIDTH + _BODY_SIZE]
-            plain = self._bodies.get(row) if has_others else None
+            plain = opened.get(row) if has_opened else None
             if plain is None:
                 _copy(to, at, self._data, self._rows[row * _WIDTH + _BODY], size)
             else:
+                size = len(plain)
                 out[at : at + size] = plain
             at += size
-            _put4(to_offsets, 4 * (row + 1), at)
+            _put4(to_offsets, 4 * (row - first + 1), at)
         return offsets, out
 
     def property_column(self, name: bytes) -> tuple[bytearray, bytearray, bytearray]:
@@ -410,12 +440,24 @@ class RecordTable:
         return offsets, out
 
 
-# -- bytes and numbers, both ways -------------------------------------------------------------
+# Bytes and numbers, both ways
 
 
 def _check_size(total: int64_t) -> None:
     if total > 0x7FFFFFFF:
         raise BrokenRecords(f"{total} bytes do not fit into one column")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _microseconds(milliseconds: int64_t) -> int64_t:
+    """The same time, or the first or last one that Python and Spark can show."""
+    if milliseconds < _FIRST_MS:
+        return _FIRST_MS * 1000
+    if milliseconds > _LAST_MS:
+        return _LAST_MS * 1000
+    return milliseconds * 1000
 
 
 @cython.cfunc

@@ -29,7 +29,7 @@ class DataLoss(RocketqError):
         self.end = end
 
 
-def tell(loss: DataLoss, *, fails: bool) -> None:
+def raise_or_warn(loss: DataLoss, *, fails: bool) -> None:
     """Raise it, or let it be known and go on."""
     if fails:
         raise loss

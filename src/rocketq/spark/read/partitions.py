@@ -10,7 +10,7 @@ from rocketq.message.queue import MessageQueue
 
 
 @dataclass
-class QueueRange(InputPartition):
+class QueuePartition(InputPartition):
     """Messages of one queue, `start` included, `end` not. The same range, the same rows."""
 
     queue: MessageQueue
@@ -33,19 +33,19 @@ def plan(
     *,
     min_partitions: int = 0,
     max_records: int | None = None,
-) -> list[QueueRange]:
+) -> list[QueuePartition]:
     """One range a queue; more where the user asks for more tasks or smaller ones.
 
     With `min_partitions` long ranges are cut in proportion to their length, rounded up, so
     that there are at least that many tasks (while there are messages for them).
     """
     ranges = [
-        QueueRange(queue, start[queue], until)
+        QueuePartition(queue, start[queue], until)
         for queue, until in sorted(end.items())
         if until > start[queue]
     ]
     total = sum(len(each) for each in ranges)
-    planned: list[QueueRange] = []
+    planned: list[QueuePartition] = []
     for each in ranges:
         pieces = 1
         if min_partitions > len(ranges):
@@ -54,5 +54,5 @@ def plan(
             pieces = max(pieces, -(-len(each) // max_records))
         pieces = min(pieces, len(each))
         edges = [each.start + len(each) * piece // pieces for piece in range(pieces + 1)]
-        planned += [QueueRange(each.queue, a, b) for a, b in pairwise(edges)]
+        planned += [QueuePartition(each.queue, a, b) for a, b in pairwise(edges)]
     return planned

@@ -28,9 +28,9 @@ from rocketq.remoting.codes import RequestCode, ResponseCode
 from rocketq.remoting.headers import PullMessage
 from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import SourceOptions
-from rocketq.spark.read.data_loss import DataLoss, tell
-from rocketq.spark.read.topics import client_config
+from rocketq.spark.read.data_loss import DataLoss, raise_or_warn
 from rocketq.spark.wire.broker_socket import BrokerSocket
+from rocketq.spark.wire.client import client_config
 from rocketq.spark.wire.retry import Retry
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class RangePull:
     def _is_small(self, answer: PullResponse, found: int) -> bool:
         return found <= _SMALL_ANSWER and len(answer.body) < self._options.pull_bytes // 2
 
-    # ------------------------------------------------------------------- one answer
+    # One answer
 
     def _answer(self, asked: _Asked) -> PullResponse:
         """The answer to a request, however often it takes within the time for that."""
@@ -174,9 +174,9 @@ class RangePull:
 
     def _lost(self, start: int, end: int, why: str) -> None:
         """Say it once: of many requests under way, all find the same gap."""
-        tell(DataLoss(self._queue, start, end, why), fails=self._options.fail_on_data_loss)
+        raise_or_warn(DataLoss(self._queue, start, end, why), fails=self._options.fail_on_data_loss)
 
-    # ------------------------------------------------------------------- the connection
+    # The connection
 
     def _connect(self) -> None:
         if self._connection is None:

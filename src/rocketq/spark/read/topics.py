@@ -1,20 +1,18 @@
 """What there is to read: the queues of the wanted topics and how far they go.
 
 Used by the driver. Every call asks the NameServer anew, so that new queues and topics are
-found at the next trigger. Topics are named here as on the wire, namespace included; options
+found at the next trigger. SourceTopics are named here as on the wire, namespace included; options
 name them without.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.cluster.routes import subscribe_view
 from rocketq.client.cluster.rpc import BrokerApi
-from rocketq.client.config import ClientConfig
 from rocketq.client.errors import BrokerUnknown, NoRoute
 from rocketq.common.errors import RocketqError
 from rocketq.message.names import (
@@ -30,7 +28,6 @@ from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, Subsc
 from rocketq.spark.options import (
     EARLIEST,
     LATEST,
-    Connection,
     InvalidOptions,
     PerQueue,
     Position,
@@ -39,23 +36,6 @@ from rocketq.spark.options import (
 from rocketq.spark.read.offsets import Offsets
 
 _Ask = Callable[[BrokerApi, str, MessageQueue], Awaitable[int]]
-
-
-@asynccontextmanager
-async def opened(connection: Connection) -> AsyncIterator[ClientInstance]:
-    """A client for the length of a block."""
-    async with ClientInstance.opened(client_config(connection)) as client:
-        yield client
-
-
-def client_config(connection: Connection) -> ClientConfig:
-    """The SDK's settings. Namespaces are dealt with here, so it does not learn of them."""
-    return ClientConfig(
-        namesrv=connection.namesrv,
-        access_key=connection.access_key,
-        secret_key=connection.secret_key,
-        api_timeout_s=connection.timeout_s,
-    )
 
 
 class Standing(NamedTuple):
@@ -68,14 +48,14 @@ class Standing(NamedTuple):
     """Their broker is there and does not have them any more."""
 
 
-class Topics:
+class SourceTopics:
     """The queues a source reads."""
 
     def __init__(self, client: ClientInstance, options: SourceOptions) -> None:
         self._client = client
         self._options = options
 
-    # ------------------------------------------------------------------- which queues
+    # Which queues
 
     async def queues(self) -> list[MessageQueue]:
         """All queues that match now. What was named must exist."""
@@ -139,7 +119,7 @@ class Topics:
     def _bare(self, topic: str) -> str:
         return unwrap_namespace(self._options.connection.namespace, topic)
 
-    # ------------------------------------------------------------------- how far they go
+    # How far they go
 
     async def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
         """The first offset each still has."""
@@ -239,7 +219,7 @@ class Topics:
         answers = await asyncio.gather(*(one(queue) for queue in wanted))
         return dict(zip(wanted, answers, strict=True))
 
-    # ------------------------------------------------------------------- for lag tools
+    # For lag tools
 
     async def report(
         self, group: str, offsets: Mapping[MessageQueue, int], *, is_first: bool = False

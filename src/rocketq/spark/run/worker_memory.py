@@ -20,7 +20,7 @@ _MMAP_THRESHOLD: Final = (-3, 32 << 20)
 _tasks = 0
 
 
-def settle() -> None:
+def prepare_memory() -> None:
     """To be called as a task begins."""
     global _tasks
     _tasks += 1

@@ -302,7 +302,7 @@ class BatchRows:
                     at = _put(out, at, b"\x02", 1)
 
 
-# -- bytes, both ways -------------------------------------------------------------------------
+# Bytes, both ways
 
 
 @cython.cfunc

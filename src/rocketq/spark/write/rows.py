@@ -17,8 +17,8 @@ from rocketq.common.errors import RocketqError
 from rocketq.message.properties.codec import SYSTEM_PROPERTIES
 from rocketq.message.queue import MessageQueue
 from rocketq.spark.options import SinkOptions
-from rocketq.spark.read.topics import opened
-from rocketq.spark.run.worker_memory import settle
+from rocketq.spark.run.worker_memory import prepare_memory
+from rocketq.spark.wire.client import opened
 from rocketq.spark.wire.tally import WRITTEN, Tally
 from rocketq.spark.write.columns import (
     Rows,
@@ -51,7 +51,7 @@ class Written(WriterCommitMessage):
 
 def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBatch]) -> Written:
     """Send the rows of one task. `origin` names it: the same again after a failure."""
-    settle()
+    prepare_memory()
     prefix = hashlib.blake2b(origin.encode(), digest_size=12).hexdigest().upper().encode()
     loop = loop_thread()
     opening = opened(options.connection)

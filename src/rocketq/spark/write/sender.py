@@ -29,8 +29,8 @@ from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers import SendMessageV2
 from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import SinkOptions
-from rocketq.spark.read.topics import client_config
 from rocketq.spark.wire.broker_socket import BrokerSocket
+from rocketq.spark.wire.client import client_config
 from rocketq.spark.wire.retry import Retry
 
 logger = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ class BatchSender:
         for connection in self._sockets.values():
             connection.close()
 
-    # ------------------------------------------------------------------- one request
+    # One request
 
     def _take_answer(self, batch: Batch) -> None:
         if batch.opaque is None:
@@ -224,7 +224,7 @@ class BatchSender:
         )
         return Command.request(header, body, code=code)
 
-    # ------------------------------------------------------------------- routes, on the loop
+    # Routes, on the loop
 
     async def _queues(self, topic: str) -> tuple[MessageQueue, ...]:
         try:

@@ -1,37 +1,27 @@
-"""Topics as tables and streams: the readers of the format `rocketq`.
+"""`spark.readStream`: ranges that follow each other, as fast as the query takes them.
 
-The driver decides what is read: which queues, from where to where. A range of one queue is a
-partition; an executor pulls it and hands Arrow batches to Spark. Offsets live in Spark's
-checkpoint; with `groupId` they are also told to the brokers, so that lag can be seen there.
+Offsets live in Spark's checkpoint; with `groupId` they are also reported to the brokers, so that
+lag can be seen there.
 """
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rocketq.client.blocking.loop_thread import loop_thread
-from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.routes import BrokerAddress
 from rocketq.common.errors import RocketqError
-from rocketq.filter import parse_tags
-from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
 from rocketq.spark.options import InvalidOptions, SourceOptions
 from rocketq.spark.read import offsets
-from rocketq.spark.read.arrow import ArrowBatches
-from rocketq.spark.read.data_loss import DataLoss, tell
+from rocketq.spark.read.driver import Driver, report_loss, skip_expired
 from rocketq.spark.read.offsets import Offsets
-from rocketq.spark.read.partitions import QueueRange, plan
-from rocketq.spark.read.range_pull import BrokerAway, RangePull
-from rocketq.spark.read.topics import Standing, Topics, opened
-from rocketq.spark.run.worker_memory import settle
-from rocketq.spark.wire.retry import Retry
-from rocketq.spark.wire.tally import READ, Tally
+from rocketq.spark.read.partitions import QueuePartition, plan
+from rocketq.spark.read.range_pull import BrokerAway
+from rocketq.spark.read.task import read_range
+from rocketq.spark.read.topics import SourceTopics, Standing
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -50,140 +40,6 @@ except ImportError:  # Spark 4.1: a trigger reads all there is
     HAS_ADMISSION_CONTROL = False
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-# ------------------------------------------------------------------------ in executors
-
-
-def read_range(options: SourceOptions, part: QueueRange) -> Iterator[pa.RecordBatch]:
-    """The rows of one range: what a task does."""
-    settle()
-    shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
-    batches = ArrowBatches(part.queue._replace(topic=shown), options.columns, wanted_tags(options))
-    tally = Tally(READ)
-    pull = RangePull(
-        lambda: find_broker(options, part.queue), options, part.queue, part.start, part.end
-    )
-    for body, start, end in pull.bodies():
-        batch = batches.batch(body, start, end)
-        if batch is not None:
-            tally.add(batch.num_rows, len(body))
-            yield batch
-    tally.tell()
-
-
-def find_broker(options: SourceOptions, queue: MessageQueue) -> BrokerAddress:
-    """Where a queue is now: its master, or else a slave."""
-
-    async def ask() -> BrokerAddress | None:
-        async with opened(options.connection) as client:
-            await client.routes.subscribe_queues(queue.topic)
-            return client.routes.find(queue.broker_name)
-
-    found = loop_thread().run(ask())
-    if found is None:
-        raise BrokerAway(queue)
-    return found
-
-
-def wanted_tags(options: SourceOptions) -> frozenset[bytes] | None:
-    """The tags themselves: brokers compare hashes, which two tags may share."""
-    if options.sql is not None:
-        return None
-    tags = parse_tags(options.tags).tags
-    return frozenset(tag.encode() for tag in tags) or None
-
-
-# ------------------------------------------------------------------------ in the driver
-
-
-class Driver:
-    """Asks brokers on behalf of a reader. Its client is opened when it is first needed.
-
-    Readers are sent to executors, and this goes with them as the options alone.
-    """
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._opening: AbstractAsyncContextManager[ClientInstance] | None = None
-        self._client: ClientInstance | None = None
-
-    def ask(self, question: Callable[[Topics], Awaitable[T]]) -> T:
-        """The answer, as often as it takes to get one within the time for that."""
-
-        async def answer() -> T:
-            retry = Retry(self._options.connection.retry_within_s)
-            while True:
-                try:
-                    if self._client is None:
-                        self._opening = opened(self._options.connection)
-                        self._client = await self._opening.__aenter__()
-                    return await question(Topics(self._client, self._options))
-                except RocketqError as error:
-                    await retry.pause(error)
-
-        return loop_thread().run(answer())
-
-    def close(self) -> None:
-        opening, self._opening, self._client = self._opening, None, None
-        if opening is not None:
-            loop_thread().run(opening.__aexit__(None, None, None))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Driver, (self._options,)
-
-
-def _lost(
-    options: SourceOptions, queue: MessageQueue, start: int, end: int | None, why: str
-) -> None:
-    tell(DataLoss(queue, start, end, why), fails=options.fail_on_data_loss)
-
-
-def _skip_expired(
-    options: SourceOptions, start: Offsets, end: Mapping[MessageQueue, int], first: Offsets
-) -> None:
-    """Move `start` to what is still there, and say so where that leaves something out."""
-    for queue, beginning in first.items():
-        if start[queue] < min(beginning, end[queue]):
-            until = min(beginning, end[queue])
-            _lost(options, queue, start[queue], until, f"the queue now begins at {beginning}")
-            start[queue] = until
-
-
-class BatchReader(DataSourceReader):
-    """`spark.read`: everything between two positions."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-
-    def partitions(self) -> Sequence[InputPartition]:
-        driver = Driver(self._options)
-        try:
-            first, start, end = driver.ask(self._bounds)
-        finally:
-            driver.close()
-        _skip_expired(self._options, start, end, first)
-        return plan(
-            start,
-            end,
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
-        )
-
-    async def _bounds(self, topics: Topics) -> tuple[Offsets, Offsets, Offsets]:
-        queues = await topics.queues()
-        return (
-            await topics.earliest(queues),
-            await topics.resolve(self._options.starting, queues),
-            await topics.resolve(self._options.ending, queues),
-        )
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, QueueRange):  # Spark's own, where there is nothing to read
-            return iter(())
-        return read_range(self._options, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -208,12 +64,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        async def ask(topics: Topics) -> Offsets:
+        async def ask(topics: SourceTopics) -> Offsets:
             return await topics.resolve(self._options.starting, await topics.queues())
 
         return offsets.to_json(self._driver.ask(ask))
 
-    # ---------------------------------------------------------------- how far to read
+    # How far to read
 
     def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
@@ -224,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        async def ask(topics: Topics) -> Offsets:
+        async def ask(topics: SourceTopics) -> Offsets:
             return await topics.latest(await topics.queues())
 
         self._target = self._driver.ask(ask)
@@ -256,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue in standing.gone:
             if queue not in self._gone:
                 why = "the broker has no such queue any more"
-                _lost(self._options, queue, since[queue], None, why)
+                report_loss(self._options, queue, since[queue], None, why)
         for queue in standing.away:
             if self._target is not None and queue not in end:
                 raise BrokerAway(queue)  # the end of this query would not be the end of the topic
@@ -266,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue, offset in since.items():
             now = standing.newest.get(queue, offset)
             if now < offset:
-                _lost(self._options, queue, now, offset, f"the queue now ends at {now}")
+                report_loss(self._options, queue, now, offset, f"the queue now ends at {now}")
 
     def _from_the_beginning(self, since: Offsets, end: Offsets) -> Offsets:
         """Where reading begins: queues that have never been read begin with what they have."""
@@ -293,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For the progress of the query: what is behind its end is the backlog."""
         return None if self._newest is None else offsets.to_json(self._newest)
 
-    # ---------------------------------------------------------------- a batch
+    # A batch
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._has_read = True
@@ -301,7 +157,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = [queue for queue in until if until[queue] > since.get(queue, 0)]
         first = self._driver.ask(lambda topics: _beginnings(topics, wanted)) if wanted else {}
         since |= {queue: min(first[queue], until[queue]) for queue in wanted if queue not in since}
-        _skip_expired(self._options, since, until, first)
+        skip_expired(self._options, since, until, first)
         return plan(
             {queue: since.get(queue, until[queue]) for queue in until},
             until,
@@ -310,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, QueueRange), partition
+        assert isinstance(partition, QueuePartition), partition
         return read_range(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -336,7 +192,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver.close()
 
 
-async def _beginnings(topics: Topics, queues: list[MessageQueue]) -> Offsets:
+async def _beginnings(topics: SourceTopics, queues: list[MessageQueue]) -> Offsets:
     """The first offsets of these queues, for a reader that may not have seen a route yet."""
     await topics.learn(queues)
     return await topics.earliest(queues)
