@@ -222,3 +222,22 @@ async def test_results_of_a_dropped_queue_do_not_count() -> None:
     assert await consuming.process_queue.quiet(5.0)
     assert consuming.committed is None
     assert await consuming.consumption.close(1.0)
+
+
+async def test_what_a_cancelled_task_left_is_consumed_again() -> None:
+    consumed: list[int] = []
+
+    async def on_message(message: MessageExt) -> None:
+        consumed.append(message.queue_offset)
+        if consumed == [0, 1]:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(60)
+
+    consuming = Consuming(on_message, concurrency=1)
+    consuming.put(50)
+    await eventually(lambda: consuming.committed == 50)
+    assert consumed[:2] == [0, 1]
+    assert sorted(consumed) == sorted([1, *range(50)])
+    assert consuming.given_back.messages == []

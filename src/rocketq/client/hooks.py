@@ -6,16 +6,14 @@ changes nothing for the message, except in a `SendFilter`, whose whole purpose i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from rocketq.client.callbacks import tell
 from rocketq.client.producer.result import SendResult
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.queue import MessageQueue
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -96,16 +94,10 @@ class ConsumeHook(Protocol):
 def run_before(hooks: Sequence[SendHook], context: SendContext) -> None:
     """Call every hook's `before`; none can stop the message."""
     for hook in hooks:
-        try:
-            hook.before(context)
-        except Exception:
-            logger.exception("a send hook failed before the send")
+        tell("a send hook, before the send,", hook.before, context)
 
 
 def run_after(hooks: Sequence[SendHook], context: SendContext) -> None:
     """Call every hook's `after`."""
     for hook in hooks:
-        try:
-            hook.after(context)
-        except Exception:
-            logger.exception("a send hook failed after the send")
+        tell("a send hook, after the send,", hook.after, context)

@@ -138,7 +138,8 @@ class LoopThread:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._closed:
+                self._serve_on()
         finally:
             leftovers = asyncio.all_tasks(self._loop)
             for task in leftovers:
@@ -147,6 +148,13 @@ class LoopThread:
                 self._loop.run_until_complete(asyncio.wait(leftovers, timeout=1.0))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    def _serve_on(self) -> None:
+        try:
+            self._loop.run_forever()
+        except BaseException:
+            # A SystemExit in somebody's coroutine would end the loop of all blocking clients.
+            logger.exception("what was raised on the loop of the blocking clients stays there")
 
 
 _shared: LoopThread | None = None

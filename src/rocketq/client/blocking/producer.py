@@ -149,7 +149,7 @@ class Producer(Face[aio.Producer]):
             return
         try:
             self._twin.send_soon(message, **options).add_done_callback(answered)
-        except Exception as error:
+        except BaseException as error:  # of a selector, whose caller waits for it
             self._places.release()
             future.set_exception(error)
 

@@ -394,8 +394,10 @@ class ClientInstance:
             for consumer in list(self._consumers.values()):
                 try:
                     await consumer.persist_offsets()
-                except RocketqError as error:
+                except (RocketqError, OSError) as error:
                     logger.warning("offsets of %s not stored: %s", consumer.group, error)
+                except Exception:
+                    logger.exception("offsets of %s not stored", consumer.group)
 
     # ------------------------------------------------- what brokers ask of us
 

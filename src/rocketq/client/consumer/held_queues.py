@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rocketq.client.callbacks import tell
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.consumer.process_queue import FlowLimits, ProcessQueue
 from rocketq.client.consumer.pull_loop import PullLoop, PullOwner
@@ -43,14 +44,13 @@ def tell_assignment(
     if listener is None:
         return
     bare = unwrap_namespace(namespace, topic)
-    try:
-        listener(
-            bare,
-            [queue._replace(topic=bare) for queue in everyones],
-            [queue._replace(topic=bare) for queue in held],
-        )
-    except Exception:
-        logger.exception("the assignment listener failed for %s", topic)
+    tell(
+        "the assignment listener",
+        listener,
+        bare,
+        [queue._replace(topic=bare) for queue in everyones],
+        [queue._replace(topic=bare) for queue in held],
+    )
 
 
 class AssignedQueue(NamedTuple):

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.cluster.routes import MASTER_ID
@@ -132,7 +133,9 @@ class PullLoop:
                     logger.info("pulling %s works again", self._process_queue.queue)
             except RocketqError as error:
                 delay_s = self._failed(error)
-            except Exception:
+            except BaseException as error:  # a filter of the application may raise anything
+                if comes_from_outside(error):
+                    raise
                 logger.exception("pulling %s failed", self._process_queue.queue)
             if delay_s > 0:
                 await asyncio.sleep(delay_s)

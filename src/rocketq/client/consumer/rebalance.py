@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.consumer.allocation import AllocationStrategy
 from rocketq.client.errors import NoRoute
@@ -118,7 +119,9 @@ class Rebalance:
                 continue
             try:
                 balanced = await self.round()
-            except Exception:
+            except BaseException as error:
+                if comes_from_outside(error):
+                    raise
                 logger.exception("rebalance of %s failed", self._group)
                 balanced = False
 
@@ -147,7 +150,9 @@ class Rebalance:
             return False
         try:
             mine = self._strategy.allocate(self._instance.client_id, queues, members)
-        except Exception:
+        except BaseException as error:
+            if comes_from_outside(error):
+                raise
             logger.exception(
                 "strategy %s failed, the queues of %s stay as they are", self._strategy.name, topic
             )

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar, Unpack
 
+from rocketq.client.callbacks import comes_from_outside, tell
 from rocketq.client.errors import InvalidSettings, MissingListener
 from rocketq.client.hooks import EndTransactionContext
 from rocketq.client.producer.options import ProducerOptions
@@ -246,8 +247,14 @@ class TransactionProducer(Producer):
     ) -> None:
         assert self._check is not None
         message.topic = unwrap_namespace(self.config.namespace, message.topic)
-        async with self._check_places:
-            state, failure = await self._outcome(self._check, message)
+        try:
+            async with self._check_places:
+                state, failure = await self._outcome(self._check, message)
+        except BaseException as error:
+            if comes_from_outside(error):
+                raise
+            logger.exception("the check of transaction %s failed", header.transaction_id)
+            state, failure = TransactionState.UNKNOWN, repr(error)
         answer = EndTransaction(
             producer_group=self.group,
             tran_state_table_offset=header.tran_state_table_offset,
@@ -275,7 +282,9 @@ class TransactionProducer(Producer):
                 state = await loop.run_in_executor(self._threads, function, *arguments)
                 if inspect.isawaitable(state):
                     state = await state
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if comes_from_outside(error):
+                raise
             logger.exception("a transaction's outcome is not known")
             return TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
         if state is None:
@@ -317,7 +326,4 @@ class TransactionProducer(Producer):
         if self._trace is not None:
             hooks.append(self._trace.end_transaction)
         for hook in hooks:
-            try:
-                hook(context)
-            except Exception:
-                logger.exception("an end-transaction hook failed")
+            tell("an end-transaction hook", hook, context)

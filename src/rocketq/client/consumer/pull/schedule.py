@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.consumer.pull.consumer import PullConsumer
 from rocketq.client.errors import InvalidState, MissingListener
 from rocketq.message.queue import MessageQueue
@@ -154,7 +155,9 @@ class PullSchedule:
                 try:
                     await self._call(function, queue, turn)
                     delay_s = turn.next_delay_ms / 1000
-                except Exception:
+                except BaseException as error:
+                    if comes_from_outside(error):
+                        raise
                     logger.exception("the pull callback failed on %s", queue)
             await asyncio.sleep(delay_s)
 

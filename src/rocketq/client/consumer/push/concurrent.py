@@ -107,18 +107,23 @@ class ConcurrentConsumption(Consumption):
         # Dropped: the new owner consumes it. Done: it took too long and was sent back already.
         if piece.process_queue.dropped or piece.is_done:
             return
-        if not piece.failures:
-            self._settle(piece, piece.rest)
-        elif self._settings.is_broadcasting:
-            for message, _ in piece.failures:
-                logger.warning(
-                    "message %s of %s is lost to this consumer: broadcasting has no retry",
-                    message.msg_id,
-                    message.topic,
-                )
-            self._settle(piece, piece.rest)
-        else:
+        if piece.failures and not self._settings.is_broadcasting:
             self._start_send_back(piece)
+            return
+        for message, _ in piece.failures:
+            logger.warning(
+                "message %s of %s is lost to this consumer: broadcasting has no retry",
+                message.msg_id,
+                message.topic,
+            )
+        self._go_on_with(piece, piece.rest)
+
+    def _go_on_with(self, piece: Piece, remaining: list[MessageExt]) -> None:
+        """Forget what is done of a piece; what remains is consumed again here after a while."""
+        self._settle(piece, remaining)
+        # At the end of the consumer it is left, uncommitted, to the next owner of the queue.
+        if remaining and not self._closing:
+            self._after(self._settings.retry_locally_after_s, piece)
 
     def _settle(self, piece: Piece, remaining: list[MessageExt]) -> None:
         """Forget what is done of a piece, and move the offset on."""
@@ -150,10 +155,7 @@ class ConcurrentConsumption(Consumption):
                 refused.append(message)
         if piece.process_queue.dropped or piece.is_done:
             return
-        self._settle(piece, refused + piece.rest)
-        # At the end of the consumer they are left, uncommitted, to the next owner of the queue.
-        if refused and not self._closing:
-            self._after(self._settings.retry_locally_after_s, piece)
+        self._go_on_with(piece, refused + piece.rest)
 
     async def _gave_back(self, message: MessageExt, level: int, broker_name: str) -> bool:
         try:

@@ -5,19 +5,17 @@ runner asks for pieces; queues take turns, so one with a long backlog does not k
 waiting.
 """
 
-import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rocketq.client.callbacks import tell
 from rocketq.client.consumer.process_queue import Piece, ProcessQueue
 from rocketq.client.consumer.push.listener import ConsumeStatus, Listener
 from rocketq.client.consumer.push.runner import ListenerRunner, runner_for
 from rocketq.client.consumer.statistics import ConsumerStatistics
 from rocketq.client.hooks import ConsumeContext, ConsumeHook
 from rocketq.common.clock import Clock
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +103,7 @@ class Consumption:
             namespace=self._settings.namespace,
         )
         for hook in self._hooks:
-            try:
-                hook.before(piece.context)
-            except Exception:
-                logger.exception("a consume hook failed before the listener")
+            tell("a consume hook, before the listener,", hook.before, piece.context)
 
     def _run_after(self, piece: Piece, elapsed_ms: int) -> None:
         context = piece.context
@@ -122,7 +117,4 @@ class Consumption:
             context.status = "SUCCESS" if context.success else "FAILED"
         context.properties["ConsumeContextType"] = context.status
         for hook in self._hooks:
-            try:
-                hook.after(context)
-            except Exception:
-                logger.exception("a consume hook failed after the listener")
+            tell("a consume hook, after the listener,", hook.after, context)

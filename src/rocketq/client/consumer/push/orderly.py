@@ -84,7 +84,10 @@ class OrderlyConsumption(Consumption):
         return self._settings.is_broadcasting or process_queue.is_lock_valid(self._clock.now_ms())
 
     async def _lock_again(self, process_queue: ProcessQueue) -> None:
-        await self._locks.renew([process_queue])
+        try:
+            await self._locks.renew([process_queue])
+        except Exception:
+            logger.exception("the lock of %s could not be renewed", process_queue.queue)
         granted = process_queue.is_lock_valid(self._clock.now_ms())
         self._go_on(process_queue, _AFTER_LOCK_S if granted else _AFTER_REFUSED_LOCK_S)
 
@@ -93,9 +96,14 @@ class OrderlyConsumption(Consumption):
     def finished(self, piece: Piece) -> None:
         process_queue = piece.process_queue
         status = piece.status
-        if process_queue.dropped or status is None:
+        if process_queue.dropped:
             self._came_back(piece, 0)
             process_queue.is_consuming = False
+            return
+        if status is None:  # broken off before the listener had an answer
+            process_queue.give_back(piece)
+            self._came_back(piece, 0)
+            self._go_on(process_queue, self._pause_s(piece))
             return
         auto_commit = piece.delivery is None or piece.delivery.auto_commit
         if status is ConsumeStatus.LATER:
@@ -168,6 +176,9 @@ class OrderlyConsumption(Consumption):
                 message.reconsume_times,
                 error,
             )
+            return False
+        except Exception:
+            logger.exception("message %s of %s cannot be set aside", message.msg_id, message.topic)
             return False
         return True
 

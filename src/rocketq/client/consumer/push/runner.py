@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.consumer.process_queue import Piece
 from rocketq.client.consumer.push.listener import (
     ConsumeLater,
@@ -119,19 +120,30 @@ class AsyncRunner:
                     return
                 # There may be more: another task looks, should this listener wait for something.
                 self.wake()
-                await self.call(piece)
-                self._work.finished(piece)
+                await self._consume(piece)
         finally:
             self._tasks.discard(task)
+
+    async def _consume(self, piece: Piece) -> None:
+        try:
+            await self.call(piece)
+        except BaseException:
+            # Ended from outside. Unless that is the close, somebody else has to go on with it.
+            if not self._closing:
+                self._work.finished(piece)
+            raise
+        self._work.finished(piece)
 
     async def call(self, piece: Piece) -> None:
         piece.is_running = True
         piece.started_at = self._clock.monotonic()
-        if self._listener.takes_list:
-            await self._call_once(piece)
-        else:
-            await self._call_one_by_one(piece)
-        piece.is_running = False
+        try:
+            if self._listener.takes_list:
+                await self._call_once(piece)
+            else:
+                await self._call_one_by_one(piece)
+        finally:
+            piece.is_running = False
 
     async def _call_once(self, piece: Piece) -> None:
         if piece.process_queue.retired:
@@ -147,9 +159,9 @@ class AsyncRunner:
             else:
                 answer = await self._listener.function(messages)
             _answered(piece, messages, answer)
-        except asyncio.CancelledError as error:
-            _cancelled(piece, messages, error)
-        except Exception as error:
+        except BaseException as error:
+            if comes_from_outside(error):
+                raise
             _failed(piece, messages, error)
         piece.position = len(messages)
 
@@ -174,9 +186,9 @@ class AsyncRunner:
                     piece.status = ConsumeStatus.SUCCESS
                 else:
                     _answered(piece, [message], answer)
-            except asyncio.CancelledError as error:
-                _cancelled(piece, [message], error)
-            except Exception as error:
+            except BaseException as error:
+                if comes_from_outside(error):
+                    raise
                 _failed(piece, [message], error)
             piece.position += 1
 
@@ -256,8 +268,11 @@ class ThreadRunner:
         self._closing = True
         with contextlib.suppress(queue.Empty):
             while True:  # what no thread has begun is left to the next owner of its queue
-                self._jobs.get_nowait()
+                left = self._jobs.get_nowait()
                 self._submitted -= 1
+                called = self._calls.pop(id(left), None)
+                if called is not None:
+                    called.cancel()
         if self._submitted == 0:
             self._idle.set()
         ended = True
@@ -336,9 +351,12 @@ class ThreadRunner:
 
     def _result_of(self, answer: object) -> object:
         """The answer itself, or what comes of it: a plain function may hand out a coroutine."""
-        if inspect.isawaitable(answer):
-            return asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
-        return answer
+        if not inspect.isawaitable(answer):
+            return answer
+        result, error = asyncio.run_coroutine_threadsafe(_await(answer), self._loop).result()
+        if error is not None:
+            raise error
+        return result
 
     def _tell_loop(self, callback: Any, *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -369,8 +387,14 @@ class ThreadRunner:
             self._start_threads()
 
 
-async def _await(awaitable: Awaitable[object]) -> object:
-    return await awaitable
+async def _await(awaitable: Awaitable[object]) -> tuple[object, BaseException | None]:
+    """What comes of it; as a value, because some exceptions would end the loop itself."""
+    try:
+        return await awaitable, None
+    except BaseException as error:
+        if comes_from_outside(error):
+            raise
+        return None, error
 
 
 def _answered(piece: Piece, messages: list[MessageExt], answer: object) -> None:
@@ -382,14 +406,6 @@ def _answered(piece: Piece, messages: list[MessageExt], answer: object) -> None:
     elif delivery is not None and delivery.ack_index is not None:
         level = delivery.delay_level
         piece.failures += [(message, level) for message in messages[delivery.ack_index + 1 :]]
-
-
-def _cancelled(piece: Piece, messages: list[MessageExt], error: asyncio.CancelledError) -> None:
-    """Either the runner is closed, or something the listener awaited was cancelled."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise error
-    _failed(piece, messages, error)
 
 
 def _failed(piece: Piece, messages: list[MessageExt], error: BaseException) -> None:
