@@ -188,6 +188,7 @@ class Broker:
         long_polling = LongPolling(
             clock,
             limit=config.max_held_pulls,
+            peer_limit=config.max_held_pulls_per_connection,
             listen=lambda listener: setattr(store, "arrival_listener", listener),
         )
         live.on_change(lambda before, after: store.apply(live.store))
@@ -244,6 +245,7 @@ class Broker:
             stats.channel_event("CLOSE")
             producers.drop_connection(connection)
             consumers.drop_connection(connection)
+            long_polling.drop_peer(connection)
 
         server_config = ServerConfig(
             server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,

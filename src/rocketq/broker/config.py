@@ -110,6 +110,7 @@ class BrokerConfig:
     max_pull_message_count: int = 65_536
     # Ours: how many pulls may wait for messages before further ones are answered at once.
     max_held_pulls: int = 200_000
+    max_held_pulls_per_connection: int = 20_000
 
     # Filters.
     enable_property_filter: bool = False

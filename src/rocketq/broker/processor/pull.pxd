@@ -66,6 +66,8 @@ cdef class PullProcessor:
 
     @cython.locals(asked=PullFieldsType, request=CommandType)
     cdef object _hold(self, _Pull pull)
+    @cython.locals(asked=PullFieldsType, result=GetResultType)
+    cpdef _look(self, _Pull pull, long long offset)
     cpdef _resume(self, _Pull pull, long long offset)
     cdef object _finish(self, _Pull pull)
     cdef object _send(self, _Pull pull, CommandType reply)

@@ -15,6 +15,7 @@ Compiled where possible (pull.pxd gives the types).
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping
 from functools import partial
 from typing import Final
@@ -121,7 +122,7 @@ class PullProcessor:
         self._store = store
         self._stats = stats
         # Pulls that were woken while their peer had too much to read already.
-        self._stalled: dict[Connection, list[_Pull]] = {}
+        self._stalled: dict[Connection, deque[_Pull]] = {}
         self._waiters: set[asyncio.Task[None]] = set()
 
     def routes(self) -> Routes:
@@ -426,9 +427,18 @@ class PullProcessor:
                 filter=pull.filter,
                 peer=pull.connection,
                 resume=partial(self._resume, pull),
+                look=partial(self._look, pull),
             ),
             timeout_ms,
         )
+
+    def _look(self, pull: _Pull, offset: int) -> int | None:
+        """Where messages end of which none passes a held pull's filter; None if one may."""
+        asked = pull.asked
+        result = self._store.get(asked.topic, asked.queue_id, offset, 1, 0, pull.filter)
+        if result.status is GetStatus.NO_MATCHED_MESSAGE:
+            return result.next_offset
+        return offset if result.status is GetStatus.OFFSET_OVERFLOW_ONE else None
 
     def _resume(self, pull: _Pull, offset: int) -> None:
         """Run a held pull once more and answer it, whatever it finds."""
@@ -465,7 +475,7 @@ class PullProcessor:
         if stalled is not None:
             stalled.append(pull)
             return
-        self._stalled[connection] = [pull]
+        self._stalled[connection] = deque([pull])
         self._start(self._when_writable(connection))
 
     async def _when_writable(self, connection: Connection) -> None:
@@ -473,7 +483,7 @@ class PullProcessor:
             while not connection.is_closing and self._stalled[connection]:
                 await connection.writable()
                 if not connection.is_closing:
-                    self._finish(self._stalled[connection].pop(0))
+                    self._finish(self._stalled[connection].popleft())
         finally:
             del self._stalled[connection]
 
