@@ -1,6 +1,7 @@
 """fastjson's dialect of JSON, both ways."""
 
 import json as standard
+import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -116,15 +117,101 @@ def test_what_fastjson_accepts_is_read(text: bytes, value: Any) -> None:
         ),
         (b'{"a":{0:1},"b":{"$ref":"$.a"}}', {"a": {"0": 1}, "b": {"0": 1}}),
         (b'{"a":1,"b":{"$ref":"$.c"}}', {"a": 1, "b": None}),
-        (b'{"a":{"v":1,"b":[{"$ref":".."}]}}', None),
+        (b'{"a":{"$ref":"@"}}', None),
+        (b'{"a":{"v":[1],"b":[{"c":{"$ref":"$.a.v"}}]}}', {"a": {"v": [1], "b": [{"c": [1]}]}}),
     ],
 )
 def test_references_to_objects_are_resolved(text: bytes, value: Any) -> None:
-    read = json.loads(text)
     if value is None:
-        assert read["a"]["b"][0] is read["a"]
+        with pytest.raises(JsonError):
+            json.loads(text)
     else:
-        assert read == value
+        assert json.loads(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":{"v":1,"b":[{"$ref":".."}]}}',
+        b'{"a":{"$ref":"$"}}',
+        b'{"a":[{"$ref":"$.b"}],"b":[{"$ref":"$.a"}]}',
+    ],
+)
+def test_references_that_lead_round_in_a_circle_are_refused(text: bytes) -> None:
+    with pytest.raises(JsonError, match="around it"):
+        json.loads(text)
+
+
+def lines_of_references(count: int, width: int) -> bytes:
+    """Each list holds the one before it many times over."""
+    lists = [b'"x0":[1]']
+    for number in range(1, count):
+        item = b'{"$ref":"$.x%d"}' % (number - 1)
+        lists.append(b'"x%d":[%b]' % (number, b",".join([item] * width)))
+    return b"{%b}" % b",".join(lists)
+
+
+def test_what_references_expand_to_is_limited() -> None:
+    bomb = lines_of_references(30, 4)
+    assert len(bomb) < 2700
+    with pytest.raises(JsonError, match="references to more than"):
+        json.loads(bomb)
+    harmless = json.loads(lines_of_references(5, 4))
+    assert len(standard.dumps(harmless["x4"])) < 2_000
+
+
+def test_references_do_not_nest_without_end() -> None:
+    with pytest.raises(JsonError, match="deep"):
+        json.loads(lines_of_references(200, 1))
+    forwards = [b'"x%d":[{"$ref":"$.x%d"}]' % (n, n + 1) for n in range(5_000)]
+    with pytest.raises(JsonError, match="deep"):
+        json.loads(b"{%b}" % b",".join([*forwards, b'"x5000":[]']))
+    with pytest.raises(JsonError, match="deep"):
+        json.loads(b"[" * 500 + b'{"$ref":"$"}' + b"]" * 500)
+
+
+def test_headers_have_no_references() -> None:
+    text = b'{"a":[1],"b":{"$ref":"$.a"}}'
+    assert json.loads(text, json.HEADER_LIMITS) == {"a": [1], "b": {"$ref": "$.a"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'["%b"]' % (b"x" * 5_000_000),
+        b"[%b]" % b",".join([b"{}"] * 10_001),
+        b"[%b]" % b",".join([b"0"] * 100_002),
+        b"[[%b]]" % b",".join([b"[]"] * 50_001),
+        b"{0:'%b'}" % (b"x" * 200_000),
+    ],
+    ids=["bytes", "objects", "values", "lists", "dialect"],
+)
+def test_what_would_take_long_is_refused_in_a_request_alone(text: bytes) -> None:
+    with pytest.raises(JsonError, match=r"allowed are|are read"):
+        json.loads(text, json.REQUEST_LIMITS)
+    assert json.loads(text)
+
+
+def test_a_request_may_hold_what_honest_programs_send() -> None:
+    topics = {f"topic-{n}": {"readQueueNums": 8, "writeQueueNums": 8} for n in range(9_000)}
+    text = standard.dumps(topics).encode()
+    assert json.loads(text, json.REQUEST_LIMITS) == topics
+    assert json.loads(b"{0:'a',1:{b:2}}", json.REQUEST_LIMITS) == {"0": "a", "1": {"b": 2}}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"0:0,", b"'a\\n':\"b\",", b",,,,", b"    ", b"a:'b',", b"{a:1}:1,", b"1:[[]],"],
+)
+def test_the_dialect_takes_time_by_its_length_alone(piece: bytes) -> None:
+    def seconds(size: int) -> float:
+        text = b"{0:0,%b}" % (piece * (size // len(piece)))
+        started = time.process_time()
+        json.loads(text)
+        return time.process_time() - started
+
+    # Eight times the text: quadratic work would take 64 times as long.
+    assert seconds(320_000) < 30 * max(seconds(40_000), 0.001)
 
 
 @pytest.mark.parametrize(

@@ -17,55 +17,68 @@ Writing, in three forms:
 
 Reading: `loads` takes all of these. Keys come out as strings, whichever way they were
 written, except objects, which come out as `ObjectKey`. orjson does the work wherever the
-text is plain JSON, which most of it is; the parser below is for the rest.
+text is plain JSON, which most of it is; the parser in `common.dialect` is for the rest.
+What strangers send is read within limits: see `Limits`.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import orjson
 
-from rocketq.common.errors import RocketqError
+from rocketq.common.dialect import DEPTH_LIMIT, DialectParser, JsonError, ObjectKey
 from rocketq.common.naming import camel_case
 
-_DEPTH_LIMIT = 64
+__all__ = [
+    "HEADER_LIMITS",
+    "REQUEST_LIMITS",
+    "JsonError",
+    "Limits",
+    "ObjectKey",
+    "dumps",
+    "dumps_pretty",
+    "loads",
+    "standard_dumps",
+]
 
 
-class JsonError(RocketqError, ValueError):
-    """Text that is not JSON, not even by fastjson's measure."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of a text is read before it is refused.
+
+    Reading holds up everybody else whom the same loop serves, and what it costs depends on
+    the number of values more than on the size.
+    """
+
+    size: int = sys.maxsize
+    values: int = sys.maxsize
+    """Counted by the commas and brackets, wherever they stand."""
+    objects: int = sys.maxsize
+    dialect_size: int = sys.maxsize
+    """How long a text may be that only the slower reader understands."""
+    references: bool = True
+    """Whether `$ref` stands for what it points at."""
 
 
-class ObjectKey(Mapping[str, Any]):
-    """An object used as a key of a map: immutable, equal by content."""
+# What a stranger may send in the body of one request: some 10 ms of work. The largest that
+# honest programs send are lists of a few thousand topics or queues.
+REQUEST_LIMITS: Final = Limits(
+    size=4 * 1024 * 1024, values=100_000, objects=10_000, dialect_size=128 * 1024
+)
+# A header's size is limited by whoever cut it out of its frame.
+HEADER_LIMITS: Final = Limits(dialect_size=64 * 1024, references=False)
+# For answers to our own requests, and for our own files.
+_TRUSTED: Final = Limits()
 
-    __slots__ = ("_fields", "_hash")
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = dict(fields)
-        self._hash = hash(frozenset(self._fields.items()))
-
-    def __getitem__(self, name: str) -> Any:
-        return self._fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectKey) and self._fields == other._fields
-
-    def __repr__(self) -> str:
-        return f"ObjectKey({self._fields!r})"
+# What references may make of a text whose reader has set no lower limit.
+_EXPANDED_VALUES: Final = 1_000_000
 
 
-# -- writing ------------------------------------------------------------------------------
+# Writing
 
 
 def dumps(value: Any) -> bytes:
@@ -180,213 +193,80 @@ def _dump_scalar(value: Any) -> bytes:
     raise TypeError(f"cannot be written as JSON: {value!r}")
 
 
-# -- reading ------------------------------------------------------------------------------
+# Reading
 
 
-def loads(data: bytes | bytearray | memoryview | str) -> Any:
+def loads(data: bytes | bytearray | memoryview | str, limits: Limits = _TRUSTED) -> Any:
     """Read JSON or fastjson's dialect of it.
 
     Keys come out as strings, a raw `0` like a quoted one; object keys as `ObjectKey`.
     """
+    if limits.values < sys.maxsize:
+        data = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+        _check(data, limits)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
+        if len(data) > limits.dialect_size:
+            raise JsonError(
+                f"{len(data)} characters that are not plain JSON; "
+                f"of other forms up to {limits.dialect_size} are read"
+            ) from None
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
-        parser = _Parser(text)
-        value = parser.document()
-        has_references = '"$ref"' in text
-    else:
-        has_references = ('"$ref"' in data) if isinstance(data, str) else b'"$ref"' in bytes(data)
-    return _resolve(value) if has_references else value
-
-
-_BLANKS = re.compile(r"[\s,]*")  # stray commas count as blanks between elements
-_SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?[LlSsBbFfDd]?")
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-_PLAIN = {
-    '"': re.compile(r'[^"\\]*'),
-    "'": re.compile(r"[^'\\]*"),
-}
-_ESCAPES = {
-    '"': '"',
-    "'": "'",
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "0": "\0",
-}
-_WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": None}
-
-
-class _Parser:
-    """Recursive descent over one text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._depth = 0
-
-    def document(self) -> Any:
-        value = self._value()
-        self._skip(_SPACE)
-        if self._at != len(self._text):
-            raise self._error("text after the end")
+        value = DialectParser(text).document()
+    if not limits.references or not _has_references(data):
         return value
-
-    def _value(self) -> Any:
-        self._skip(_SPACE)
-        start = self._peek()
-        if start == "{":
-            return self._nested(self._object)
-        if start == "[":
-            return self._nested(self._array)
-        if start in ('"', "'"):
-            return self._string()
-        match = _NUMBER.match(self._text, self._at)
-        if match is not None:
-            self._at = match.end()
-            return self._number(match)
-        match = _NAME.match(self._text, self._at)
-        if match is not None and match[0] in _WORDS:
-            self._at = match.end()
-            return _WORDS[match[0]]
-        raise self._error("a value expected")
-
-    def _nested(self, parse: Callable[[], Any]) -> Any:
-        self._depth += 1
-        if self._depth > _DEPTH_LIMIT:
-            raise self._error(f"nested more than {_DEPTH_LIMIT} deep")
-        value = parse()
-        self._depth -= 1
-        return value
-
-    def _object(self) -> dict[Any, Any]:
-        self._at += 1
-        fields: dict[Any, Any] = {}
-        while True:
-            self._skip(_BLANKS)
-            if self._peek() == "}":
-                self._at += 1
-                return fields
-            name = self._key()
-            self._skip(_SPACE)
-            if self._peek() != ":":
-                raise self._error("':' expected")
-            self._at += 1
-            fields[name] = self._value()
-            self._separator("}")
-
-    def _array(self) -> list[Any]:
-        self._at += 1
-        items: list[Any] = []
-        while True:
-            self._skip(_BLANKS)
-            if self._peek() == "]":
-                self._at += 1
-                return items
-            items.append(self._value())
-            self._separator("]")
-
-    def _separator(self, end: str) -> None:
-        self._skip(_SPACE)
-        if self._peek() not in (",", end):
-            raise self._error(f"',' or '{end}' expected")
-
-    def _key(self) -> Any:
-        start = self._peek()
-        if start in ('"', "'"):
-            return self._string()
-        if start == "{":
-            fields = self._nested(self._object)
-            try:
-                return ObjectKey(fields)
-            except TypeError:
-                raise self._error("a key may not hold lists or objects") from None
-        match = _NUMBER.match(self._text, self._at) or _NAME.match(self._text, self._at)
-        if match is None:
-            raise self._error("a key expected")
-        self._at = match.end()
-        return match[0]
-
-    def _string(self) -> str:
-        quote = self._text[self._at]
-        self._at += 1
-        parts = []
-        while True:
-            match = _PLAIN[quote].match(self._text, self._at)
-            assert match is not None  # matches the empty string
-            parts.append(match[0])
-            self._at = match.end()
-            end = self._peek()
-            self._at += 1
-            if end == quote:
-                break
-            parts.append(self._escape())
-        text = "".join(parts)
-        if any("\ud800" <= char <= "\udfff" for char in text):
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return text
-
-    def _escape(self) -> str:
-        kind = self._peek()
-        self._at += 1
-        width = {"u": 4, "x": 2}.get(kind)
-        if width is None:
-            if kind not in _ESCAPES:
-                raise self._error("unknown escape")
-            return _ESCAPES[kind]
-        digits = self._text[self._at : self._at + width]
-        if not re.fullmatch(r"[0-9a-fA-F]+", digits) or len(digits) != width:
-            raise self._error("bad escape")
-        self._at += width
-        return chr(int(digits, 16))
-
-    def _number(self, match: re.Match[str]) -> int | float:
-        text = match[0].rstrip("LlSsBbFfDd")
-        try:
-            return float(text) if match[1] or match[2] else int(text)
-        except ValueError:  # a number of thousands of digits
-            raise self._error("bad number") from None
-
-    def _peek(self) -> str:
-        if self._at >= len(self._text):
-            raise self._error("text ends too early")
-        return self._text[self._at]
-
-    def _skip(self, blanks: re.Pattern[str]) -> None:
-        match = blanks.match(self._text, self._at)
-        assert match is not None  # matches the empty string
-        self._at = match.end()
-
-    def _error(self, what: str) -> JsonError:
-        return JsonError(f"{what} at character {self._at}")
+    return _resolved(value, min(limits.values, _EXPANDED_VALUES))
 
 
-# -- references ---------------------------------------------------------------------------
+def _check(data: bytes, limits: Limits) -> None:
+    """Refuse what would take long; the counts are upper bounds, and cheap."""
+    if len(data) > limits.size:
+        raise JsonError(f"{len(data)} bytes of JSON, allowed are {limits.size}")
+    objects = data.count(b"{")
+    if objects > limits.objects:
+        raise JsonError(f"JSON with {objects} objects, allowed are {limits.objects}")
+    values = objects + data.count(b"[") + data.count(b",")
+    if values > limits.values:
+        raise JsonError(f"JSON with {values} values, allowed are {limits.values}")
 
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+# References
 
 
-def _resolve(root: Any) -> Any:
-    """Put the objects themselves where `{"$ref": path}` points at them."""
+def _has_references(data: bytes | bytearray | memoryview | str) -> bool:
+    return ('"$ref"' in data) if isinstance(data, str) else b'"$ref"' in bytes(data)
 
-    def visit(value: Any, ancestors: tuple[Any, ...]) -> Any:
-        if isinstance(value, dict):
-            if len(value) == 1 and isinstance(value.get("$ref"), str):
-                return target(value["$ref"], ancestors)
+
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d{1,9})\]")
+
+
+def _resolved(root: Any, value_limit: int) -> Any:
+    """Put the objects themselves where `{"$ref": path}` points at them.
+
+    One object may then stand in many places, and a few lines may stand for billions of
+    values: what they expand to is counted, and refused where it is too much or endless.
+    """
+    ancestors: list[Any] = []
+
+    def visit(value: Any) -> Any:
+        if not isinstance(value, dict | list):
+            return value
+        if len(ancestors) == DEPTH_LIMIT:
+            raise JsonError(f"references in what is nested more than {DEPTH_LIMIT} deep")
+        ancestors.append(value)
+        if isinstance(value, list):
+            value[:] = [visit(item) for item in value]
+        elif len(value) == 1 and isinstance(value.get("$ref"), str):
+            ancestors.pop()
+            return target(value["$ref"])
+        else:
             for name, item in value.items():
-                value[name] = visit(item, (*ancestors, value))
-        elif isinstance(value, list):
-            value[:] = [visit(item, (*ancestors, value)) for item in value]
+                value[name] = visit(item)
+        ancestors.pop()
         return value
 
-    def target(path: str, ancestors: tuple[Any, ...]) -> Any:
+    def target(path: str) -> Any:
         if path == "@":
             return ancestors[-1] if ancestors else None
         if path.startswith(".."):
@@ -402,4 +282,39 @@ def _resolve(root: Any) -> Any:
                 return None
         return found
 
-    return visit(root, ())
+    root = visit(root)
+    _Expansion(value_limit).measure(root)
+    return root
+
+
+class _Expansion:
+    """Counts what a value expands to, and how deep it goes; each object once."""
+
+    def __init__(self, value_limit: int) -> None:
+        self._value_limit = value_limit
+        self._measured: dict[int, tuple[int, int] | None] = {}  # None: under way
+
+    def measure(self, value: Any, level: int = 0) -> tuple[int, int]:
+        """How many values, and how many levels of them."""
+        if not isinstance(value, dict | list):
+            return 1, 0
+        key = id(value)
+        if key in self._measured:
+            known = self._measured[key]
+            if known is None:
+                raise JsonError("a reference to an object around it")
+            return known
+        if level == DEPTH_LIMIT:
+            raise JsonError(f"references nested more than {DEPTH_LIMIT} deep")
+        self._measured[key] = None
+        count, depth = 1, 0
+        for item in value.values() if isinstance(value, dict) else value:
+            item_count, item_depth = self.measure(item, level + 1)
+            count += item_count
+            depth = max(depth, item_depth)
+        if count > self._value_limit:
+            raise JsonError(f"references to more than {self._value_limit} values")
+        if level + depth >= DEPTH_LIMIT:
+            raise JsonError(f"references nested more than {DEPTH_LIMIT} deep")
+        self._measured[key] = count, depth + 1
+        return count, depth + 1
