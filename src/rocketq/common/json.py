@@ -36,6 +36,7 @@ from rocketq.common.naming import camel_case
 __all__ = [
     "HEADER_LIMITS",
     "REQUEST_LIMITS",
+    "TRUSTED",
     "JsonError",
     "Limits",
     "ObjectKey",
@@ -72,7 +73,7 @@ REQUEST_LIMITS: Final = Limits(
 # A header's size is limited by whoever cut it out of its frame.
 HEADER_LIMITS: Final = Limits(dialect_size=64 * 1024, references=False)
 # For answers to our own requests, and for our own files.
-_TRUSTED: Final = Limits()
+TRUSTED: Final = Limits()
 
 # What references may make of a text whose reader has set no lower limit.
 _EXPANDED_VALUES: Final = 1_000_000
@@ -196,7 +197,7 @@ def _dump_scalar(value: Any) -> bytes:
 # Reading
 
 
-def loads(data: bytes | bytearray | memoryview | str, limits: Limits = _TRUSTED) -> Any:
+def loads(data: bytes | bytearray | memoryview | str, limits: Limits = TRUSTED) -> Any:
     """Read JSON or fastjson's dialect of it.
 
     Keys come out as strings, a raw `0` like a quoted one; object keys as `ObjectKey`.

@@ -57,7 +57,7 @@ class AssignmentProcessor:
         }
 
     async def _query(self, request: Command, connection: Connection) -> Command:
-        asked = QueryAssignmentRequest.decode(request.body)
+        asked = QueryAssignmentRequest.from_request(request)
         queues = await self._topic_routes.queues(asked.topic)
         share = self._share(asked, queues)
         body = QueryAssignmentResponse(
@@ -84,7 +84,7 @@ class AssignmentProcessor:
         return strategy.allocate(asked.client_id, queues, members)
 
     async def _set_mode(self, request: Command, connection: Connection) -> Command:
-        mode = SetMessageRequestMode.decode(request.body)
+        mode = SetMessageRequestMode.from_request(request)
         if is_retry_topic(mode.topic):
             raise RequestRejected(
                 ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"

@@ -69,7 +69,7 @@ class ClientProcessor:
         }
 
     def _heartbeat(self, request: Command, connection: Connection) -> Command:
-        data = HeartbeatData.decode(request.body)
+        data = HeartbeatData.from_request(request)
         channel = ClientChannel(
             connection, data.client_id, request.language, request.version, self._clock.now_ms()
         )
@@ -122,7 +122,7 @@ class ClientProcessor:
         """Whether the broker could serve this subscription; asked before a consumer starts."""
         if not len(request.body):
             return request.reply()
-        subscription = CheckClientRequest.decode(request.body).subscription_data
+        subscription = CheckClientRequest.from_request(request).subscription_data
         if subscription.expression_type in ("", "TAG"):
             return request.reply()
         if not self._live.broker.enable_property_filter:

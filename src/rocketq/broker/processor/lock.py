@@ -18,11 +18,11 @@ class LockProcessor:
         }
 
     def _lock(self, request: Command, connection: Connection) -> Command:
-        asked = LockBatchRequest.decode(request.body)
+        asked = LockBatchRequest.from_request(request)
         held = self._locks.lock(asked.consumer_group, asked.client_id, asked.mq_set)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
 
     def _unlock(self, request: Command, connection: Connection) -> Command:
-        asked = UnlockBatchRequest.decode(request.body)
+        asked = UnlockBatchRequest.from_request(request)
         self._locks.unlock(asked.consumer_group, asked.client_id, asked.mq_set)
         return request.reply()

@@ -100,7 +100,7 @@ class BrokerProcessor:
         key = BrokerAddress(header.cluster_name, header.broker_addr)
         known = self._registry.data_version(key)
         self._registry.refresh(key)
-        changed = known != DataVersion.decode(request.body)
+        changed = known != DataVersion.from_request(request)
         return request.reply(
             QueryDataVersionResponse(changed=changed), known.encode() if known else b""
         )

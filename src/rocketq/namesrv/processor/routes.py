@@ -146,7 +146,7 @@ class RouteProcessor:
 
     def _register_topic(self, request: Command, connection: Connection) -> Command:
         topic = request.header(RegisterTopicInNamesrv).topic
-        self._registry.register_topic(topic, TopicRouteData.decode(request.body).queue_datas)
+        self._registry.register_topic(topic, TopicRouteData.from_request(request).queue_datas)
         return request.reply()
 
     def _delete_topic(self, request: Command, connection: Connection) -> Command:

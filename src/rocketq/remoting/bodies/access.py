@@ -66,7 +66,7 @@ def _array(data: Buffer) -> list[dict[str, object]]:
     if len(data) == 0:
         return []
     try:
-        value = json.loads(data)
+        value = json.loads(data, json.REQUEST_LIMITS)
     except json.JsonError as error:
         raise BadBody(f"not JSON: {error}") from None
     if not isinstance(value, list):

@@ -20,7 +20,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
@@ -29,6 +29,9 @@ from rocketq.common.numbers import parse_float, whole_number
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.header import wire
+
+if TYPE_CHECKING:
+    from rocketq.remoting.wire.command import Command
 
 __all__ = ["BadBody", "Body", "names", "wire"]
 
@@ -54,10 +57,15 @@ class Body:
         return json.dumps(self.to_json())
 
     @classmethod
-    def decode(cls: type[B], data: Buffer) -> B:
+    def from_request(cls: type[B], request: "Command") -> B:
+        """Read the body of a request: no more of it than anybody may send."""
+        return cls.decode(request.body, json.REQUEST_LIMITS)
+
+    @classmethod
+    def decode(cls: type[B], data: Buffer, limits: json.Limits = json.TRUSTED) -> B:
         """Read a body, or raise BadBody when it is not even an object."""
         try:
-            value = json.loads(data)
+            value = json.loads(data, limits)
         except json.JsonError as error:
             raise BadBody(f"{cls.__name__} is not JSON: {error}") from None
         if not isinstance(value, dict):
@@ -220,7 +228,7 @@ def _none() -> None:
 def _object(value: Any) -> Mapping[str, Any]:
     """An object, also one that an old client wrote as text."""
     if isinstance(value, str):
-        value = json.loads(value)
+        value = json.loads(value, json.REQUEST_LIMITS)
     if not isinstance(value, Mapping):
         raise TypeError(value)
     return value

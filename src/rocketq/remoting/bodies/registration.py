@@ -172,7 +172,9 @@ class RegisterBrokerBody(Body):
         return zlib.compress(b"".join(parts), 9)
 
     @classmethod
-    def decode(cls, data: Buffer, *, version: int = Version.CURRENT) -> "RegisterBrokerBody":
+    def decode(
+        cls, data: Buffer, limits: json.Limits = json.TRUSTED, *, version: int = Version.CURRENT
+    ) -> "RegisterBrokerBody":
         """Either form, told apart by its first byte: some brokers' headers are wrong about it.
 
         `version` is the sender's: the oldest send the topics without the rest around them,
@@ -183,8 +185,8 @@ class RegisterBrokerBody(Body):
         if data[0] == 0x78:  # a zlib stream; JSON never begins like that
             return cls._unpack(_decompress(data), with_mappings=version >= Version.V5_0_0)
         if version < Version.V3_0_11:
-            return cls(topic_config_serialize_wrapper=TopicConfigWrapper.decode(data))
-        return super(RegisterBrokerBody, cls).decode(data)  # noqa: UP008, slots
+            return cls(topic_config_serialize_wrapper=TopicConfigWrapper.decode(data, limits))
+        return super(RegisterBrokerBody, cls).decode(data, limits)  # noqa: UP008, slots
 
     @classmethod
     def _unpack(cls, data: bytes, *, with_mappings: bool) -> "RegisterBrokerBody":

@@ -60,6 +60,7 @@ class ConnectionLimits:
     """How much one connection may take."""
 
     frame_limit: int = FRAME_LIMIT
+    header_limit: int = FRAME_LIMIT
     handlers: int = 1024
     """Asynchronous handlers at work at a time."""
     calls: int = 65535
@@ -101,7 +102,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._closed = self._loop.create_future()
-        self._splitter = FrameSplitter(limits.frame_limit)
+        self._splitter = FrameSplitter(limits.frame_limit, limits.header_limit)
         self._dispatcher = Dispatcher(
             self, routes, hooks, limit=limits.handlers, on_room=self._handlers_have_room
         )

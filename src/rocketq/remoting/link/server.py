@@ -42,6 +42,8 @@ class ServerConfig:
     server_channel_max_idle_time_seconds: int = 120
     server_socket_backlog: int = 1024
     frame_max_length: int = FRAME_LIMIT
+    header_max_length: int = 256 * 1024
+    """A request's longest header holds 32,767 bytes of properties, each escaped with 6."""
     write_buffer_high_water_mark: int = 1024 * 1024
     handlers_per_connection: int = 1024
 
@@ -135,6 +137,7 @@ class RemotingServer:
             deadlines=self._deadlines,
             limits=ConnectionLimits(
                 frame_limit=self._config.frame_max_length,
+                header_limit=self._config.header_max_length,
                 handlers=self._config.handlers_per_connection,
                 write_high_water=self._config.write_buffer_high_water_mark,
             ),

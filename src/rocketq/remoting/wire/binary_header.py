@@ -17,7 +17,7 @@ import struct
 
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.errors import BadFrame
-from rocketq.remoting.wire.json_header import HeaderFields
+from rocketq.remoting.wire.json_header import EXT_FIELD_LIMIT, HeaderFields
 
 _FIXED = struct.Struct(">hbhiii")  # up to and with the remark's length
 _INT16 = struct.Struct(">h")
@@ -49,10 +49,12 @@ def decode_binary_header(raw: bytes | bytearray | memoryview) -> HeaderFields:
 
 
 def _decode_ext_fields(header: bytes, at: int, end: int) -> dict[str, str]:
-    ext_fields = {}
+    ext_fields: dict[str, str] = {}
     while at < end:
         if at + 2 > end:
             raise BadFrame("ext field cut off")
+        if len(ext_fields) == EXT_FIELD_LIMIT:
+            raise BadFrame(f"more than {EXT_FIELD_LIMIT} ext fields")
         (name_size,) = _INT16.unpack_from(header, at)
         value_at = at + 2 + name_size + 4
         if name_size < 0 or value_at > end:

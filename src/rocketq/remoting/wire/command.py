@@ -233,7 +233,7 @@ class Command:
         """A piece of the frame as text; what is not UTF-8 is replaced, as in Java."""
         if is_escaped:
             # With the quotes around it.
-            return json.loads(memoryview(self._frame)[at - 1 : at + size + 1])
+            return json.loads(memoryview(self._frame)[at - 1 : at + size + 1], json.HEADER_LIMITS)
         if cython.compiled:
             return PyUnicode_DecodeUTF8(
                 cython.cast("const char *", address_of(self._frame)) + at, size, b"replace"

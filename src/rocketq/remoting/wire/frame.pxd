@@ -8,6 +8,7 @@ from rocketq.remoting.wire.command cimport Command
 cdef class FrameSplitter:
     cdef readonly object error
     cdef Py_ssize_t _limit
+    cdef Py_ssize_t _header_limit
     cdef object _rest
     cdef Py_ssize_t _wanted
 
@@ -20,6 +21,7 @@ cdef class FrameSplitter:
     @cython.locals(base="const unsigned char*", end="Py_ssize_t")
     cdef Py_ssize_t _take(self, list commands, object data, Py_ssize_t at) except -1
 
+    cdef int _check_header(self, Py_ssize_t size) except -1
     cdef Py_ssize_t _checked(self, unsigned int length) except -1
 
 

@@ -36,9 +36,10 @@ class FrameSplitter:
     of it then, and the connection is of no more use.
     """
 
-    def __init__(self, limit=FRAME_LIMIT):
+    def __init__(self, limit=FRAME_LIMIT, header_limit=FRAME_LIMIT):
         self.error = None
         self._limit = limit
+        self._header_limit = header_limit
         self._rest = None  # the beginning of a frame that has not come to its end
         self._wanted = 0  # the size of that frame; 4 while only a part of its length is there
 
@@ -91,10 +92,16 @@ class FrameSplitter:
             self._wanted = self._checked(word_at(base, at))
             if end - at < self._wanted:
                 return at
+            if self._wanted >= self._header_limit:
+                self._check_header(word_at(base, at + 4) & 0xFFFFFF)
             commands.append(command_at(data, base, at, at + self._wanted))
             at += self._wanted
         self._wanted = 4
         return at
+
+    def _check_header(self, size):
+        if size > self._header_limit:
+            raise BadFrame(f"header of {size} bytes, allowed are {self._header_limit}")
 
     def _checked(self, length):
         """The size of a frame, length word included, if there can be one of such a length."""

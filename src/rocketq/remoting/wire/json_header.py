@@ -9,7 +9,7 @@ booleans in `extFields`, which clients other than Java put there, become their t
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rocketq.common import json
 from rocketq.common.numbers import parse_int32
@@ -19,6 +19,10 @@ from rocketq.remoting.errors import BadFrame
 _LANGUAGES = {language.name: language.value for language in LanguageCode}
 _LANGUAGE_NAMES = {language.value: language.name for language in LanguageCode}
 _ENCODED_NAMES = {language.value: language.name.encode() for language in LanguageCode}
+
+
+# Java's largest header has some thirty.
+EXT_FIELD_LIMIT: Final = 1024
 
 
 class HeaderFields(NamedTuple):
@@ -36,7 +40,7 @@ class HeaderFields(NamedTuple):
 def decode_json_header(raw: bytes | bytearray | memoryview) -> HeaderFields:
     """Read a header, or raise BadFrame."""
     try:
-        header = json.loads(raw)
+        header = json.loads(raw, json.HEADER_LIMITS)
     except json.JsonError as error:
         raise BadFrame(f"header is not JSON: {error}") from None
     if not isinstance(header, dict):
@@ -84,6 +88,8 @@ def _ext_fields(value: Any) -> dict[str, str] | None:
         return None
     if not isinstance(value, dict):
         raise BadFrame("extFields is not a JSON object")
+    if len(value) > EXT_FIELD_LIMIT:
+        raise BadFrame(f"{len(value)} ext fields, allowed are {EXT_FIELD_LIMIT}")
     return {str(name): text for name, item in value.items() if (text := _text(item)) is not None}
 
 

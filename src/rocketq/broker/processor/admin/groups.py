@@ -44,11 +44,11 @@ class GroupAdminProcessor:
         }
 
     async def _create(self, request: Command, connection: Connection) -> Command:
-        await self._put([SubscriptionGroupConfig.decode(request.body)])
+        await self._put([SubscriptionGroupConfig.from_request(request)])
         return request.reply()
 
     async def _create_list(self, request: Command, connection: Connection) -> Command:
-        await self._put(SubscriptionGroupList.decode(request.body).group_config_list)
+        await self._put(SubscriptionGroupList.from_request(request).group_config_list)
         return request.reply()
 
     async def _put(self, configs: list[SubscriptionGroupConfig]) -> None:

@@ -34,7 +34,7 @@ def _is_same(read_version: str | None, version: DataVersion) -> bool:
     if not read_version:
         return False
     try:
-        stated = json.loads(read_version)
+        stated = json.loads(read_version, json.HEADER_LIMITS)
     except json.JsonError:
         return False
     return isinstance(stated, Mapping) and DataVersion.from_json(stated) == version

@@ -79,7 +79,7 @@ class TopicAdminProcessor:
         return request.reply(remark=PRESET)
 
     async def _create_list(self, request: Command, connection: Connection) -> Command:
-        configs = TopicConfigList.decode(request.body).topic_config_list
+        configs = TopicConfigList.from_request(request).topic_config_list
         for config in configs:
             self._check_name(config.topic_name)
         await self._put(
