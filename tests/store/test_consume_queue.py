@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketq.store import GetStatus, MessageStore, StoreConfig
-from rocketq.store.errors import StoreError
+from rocketq import Message
+from rocketq.message.record.batch import encode_batch
+from rocketq.store import GetStatus, MessageStore, PutStatus, StoreConfig
 from rocketq.store.files.disk import Disk
 from rocketq.store.queues.consume_queue import FILLER_SIZE, ConsumeQueue, QueueEntry
 from rocketq.store.queues.consume_queues import ConsumeQueues
@@ -126,6 +127,16 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def test_a_queue_goes_on_in_its_next_file_while_files_are_let_go_of(tmp_path: Path) -> None:
+    queues = queues_in(tmp_path, max_mapped=4)
+    rows = [queues.get("orders", queue_id) for queue_id in range(2)]
+    for number in range(200):
+        for queue in rows:
+            assert queue.tail.put(number * 100, 100, number)
+    for queue in rows:
+        assert entries_of(queue) == [QueueEntry(n * 100, 100, n) for n in range(200)]
+
+
 async def test_a_thousand_queues_need_neither_descriptors_nor_address_space(
     tmp_path: Path,
 ) -> None:
@@ -145,12 +156,30 @@ async def test_a_thousand_queues_need_neither_descriptors_nor_address_space(
             assert bodies(store, queue_id=queue_id) == [b"%d" % queue_id]
 
 
-async def test_a_topic_that_would_leave_the_folder_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("topic", "queue_id"),
+    [
+        *[(topic, 0) for topic in ("../evil", "a/b", "..", ".", ".orders", "a\0")],
+        *[("orders", queue_id) for queue_id in (1 << 20, (1 << 31) - 1, -1)],
+    ],
+)
+async def test_what_reading_the_log_would_not_accept_is_refused(
+    tmp_path: Path, topic: str, queue_id: int
+) -> None:
     async with MessageStore(small_config(tmp_path)) as store:
-        for topic in ("../evil", "a/b", "..", "."):
-            with pytest.raises(StoreError, match="name of a topic"):
-                store.append(message(topic=topic))
+        one = store.append(message(topic=topic, queue_id=queue_id))
+        batch = encode_batch([Message("any", b"1")])
+        several = store.append_batch(message(batch, topic=topic, queue_id=queue_id))
+        assert [one.status, several.status] == [PutStatus.MESSAGE_ILLEGAL] * 2
         assert store.max_physical_offset == 0
+        assert store.topics() == []
+
+
+async def test_the_last_queue_is_there_after_a_restart(tmp_path: Path) -> None:
+    for expected in (0, 1):
+        async with MessageStore(small_config(tmp_path)) as store:
+            assert store.append(message(queue_id=(1 << 20) - 1)).queue_offset == expected
+            assert store.damages == []
 
 
 # --- What vanished while the store was closed

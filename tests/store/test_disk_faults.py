@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
+import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from rocketq.common.clock import ManualClock
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import MessageStore, PutStatus
 from rocketq.store.durability.running_flags import Flag
+from rocketq.store.files.segment import Segment
 
 from .disks import FaultyDisk, LimitedDisk
 from .support import bodies, message, read_everything, small_config
@@ -251,3 +255,88 @@ async def test_a_really_full_disk_is_survived(small_disk: Path) -> None:
         everything = read_everything(store)
     async with MessageStore(config) as store:
         assert read_everything(store) == everything
+
+
+# --- Files that are waited for, made or given up at the wrong moment
+
+
+class WatchedDisk(FaultyDisk):
+    """Its syncs wait until they are let go, and tell whose descriptor they were given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.is_waiting = threading.Event()
+        self.synced: list[str] = []
+
+    def sync(self, descriptor: int) -> None:
+        self.is_waiting.set()
+        assert self.gate.wait(timeout=30)
+        self.synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        super().sync(descriptor)
+
+
+def test_a_file_that_is_let_go_of_stays_open_for_who_waits_for_it(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    path = tmp_path / f"{0:020d}"
+    disk.create(path, 4096, reserve=False)
+    segment = Segment(path, 0, 4096, disk)
+    segment.hold_open()
+    before = len(os.listdir("/proc/self/fd"))
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(segment.sync)
+        assert disk.is_waiting.wait(timeout=30)
+        segment.release_descriptor()
+        others = [os.open(tmp_path, os.O_RDONLY) for _ in range(3)]  # would get its number
+        disk.gate.set()
+        waiting.result(timeout=30)
+    for descriptor in others:
+        os.close(descriptor)
+    assert disk.synced == [str(path)]
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+async def test_a_file_whose_making_failed_half_way_is_made_again(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    config = small_config(
+        tmp_path, mapped_file_size_commit_log=2 << 20, warm_maped_file_enable=True
+    )
+    async with MessageStore(config, disk=disk) as store:
+        store.append(message(b"first file"))
+        disk.fail("sync", errno.ENOSPC, only=f"commitlog/{2 << 20:020d}")
+        while (result := store.append(message(bytes(10_000)))).is_stored:
+            pass
+        assert result.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert store.max_physical_offset > 2_000_000
+        disk.mend()
+        store._log._retry_at = 0.0
+        assert store.append(message(bytes(10_000))).is_stored
+        assert store.max_physical_offset > 2 << 20
+        assert not store.flags.has(Flag.NOT_WRITEABLE)
+
+
+async def test_a_file_that_cannot_be_opened_is_taken_when_it_can(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    config = small_config(tmp_path, mapped_file_size_commit_log=4096)
+    async with MessageStore(config, disk=disk) as store:
+        disk.fail("open", errno.ENOSPC, only=f"commitlog/{4096:020d}")
+        while (result := store.append(message(bytes(100)))).is_stored:
+            pass
+        assert result.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        disk.mend()
+        store._log._retry_at = 0.0
+        assert store.append(message(b"next file")).is_stored
+    async with MessageStore(config) as store:
+        assert bodies(store)[-1] == b"next file"
+
+
+async def test_a_file_in_the_way_is_kept_and_does_not_stop_the_store(tmp_path: Path) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=1 << 20)
+    async with MessageStore(config) as store:
+        path = tmp_path / "commitlog" / f"{1 << 20:020d}"
+        store.append(message(b"first"))
+        path.write_bytes(b"somebody's")
+        while store.max_physical_offset < 1 << 20:
+            assert store.append(message(bytes(10_000))).is_stored
+        assert (tmp_path / "aside" / path.name).read_bytes() == b"somebody's"
+        assert not store.flags.has(Flag.NOT_WRITEABLE)

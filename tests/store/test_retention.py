@@ -1,5 +1,6 @@
 """Deleting what is too old, and what the disk has no room for."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -219,3 +220,31 @@ async def test_deleting_a_topic_forgets_its_numbers(tmp_path: Path, clock: Manua
         assert store.get("orders", 0, 0, 9).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
         assert store.delete_topic("orders") == 0
         assert len(bodies(store, "other")) == 10
+
+
+@pytest.mark.parametrize("cleanings", [2, 3, 7])
+async def test_cleanings_at_the_same_time_leave_what_has_not_expired(
+    tmp_path: Path, clock: ManualClock, cleanings: int
+) -> None:
+    config = config_of(tmp_path)
+    async with MessageStore(config, clock=clock, disk=FaultyDisk()) as store:
+        await fill(store, files=4)
+        age(tmp_path, clock, {0: 80, 1: 80, 2: 80, 3: 1})
+        kept = [
+            (queue_id, found.queue_offset, found.body)
+            for queue_id in (0, 1)
+            for found in read_queue(store, queue_id=queue_id)
+            if found.physical_offset >= 3 * 2048
+        ]
+        rounds = [store.delete_expired_files() for _ in range(cleanings - 1)] + [store.clean()]
+        assert sum(await asyncio.gather(*rounds)) == 3
+        assert log_files(tmp_path) == [f"{3 * 2048:020d}"]
+        assert store.append(message(b"next")).is_stored
+        kept.append((0, store.max_offset("orders", 0) - 1, b"next"))
+    async with MessageStore(config, clock=clock, disk=FaultyDisk()) as store:
+        found = [
+            (queue_id, one.queue_offset, one.body)
+            for queue_id in (0, 1)
+            for one in read_queue(store, queue_id=queue_id)
+        ]
+        assert sorted(found) == sorted(kept)

@@ -6,6 +6,8 @@ stops at the first place where somebody has to think. Compiled where that is pos
 
 import cython
 
+from rocketq.store.queues.queue_names import QUEUE_ID_LIMIT
+
 if cython.compiled:
     from cython.cimports.rocketq.message.record.reader import (
         RecordCheck,
@@ -29,7 +31,7 @@ INCOMPLETE = 102
 IMPLAUSIBLE = 103
 
 NEVER = 1 << 62
-_MAX_QUEUE_ID = cython.declare(cython.int, 1 << 20)
+_MAX_QUEUE_ID = cython.declare(cython.int, QUEUE_ID_LIMIT)
 _MARK_DISTANCE = cython.declare(cython.longlong, 1 << 18)
 
 

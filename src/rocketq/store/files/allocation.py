@@ -41,14 +41,21 @@ class FileAllocation:
 
     def _make(self, path: Path) -> None:
         self._disk.create(path, self._file_size, reserve=True)
-        if self._warm:
-            descriptor = self._disk.open(path)
-            try:
-                self._disk.write_zeros(descriptor, 0, self._file_size)
-                self._disk.sync(descriptor)
-            finally:
-                self._disk.close(descriptor)
-        self._disk.sync_folder(path.parent)
+        try:
+            if self._warm:
+                self._warm_up(path)
+            self._disk.sync_folder(path.parent)
+        except BaseException:
+            self._disk.remove(path)  # the next try begins with a file that does not exist
+            raise
+
+    def _warm_up(self, path: Path) -> None:
+        descriptor = self._disk.open(path)
+        try:
+            self._disk.write_zeros(descriptor, 0, self._file_size)
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
 
     def take(self, start: int) -> Segment | None:
         """The prepared file, if it is the wanted one. Waits for one that is being made."""
@@ -57,7 +64,10 @@ class FileAllocation:
         future, path = self._future, self._path
         self._future = self._path = None
         self._start = -1
-        future.result()
+        try:
+            future.result()
+        except FileExistsError:
+            return None  # not made here; whoever wants it has to see what it is
         return Segment(path, start, self._file_size, self._disk)
 
     def discard(self) -> None:

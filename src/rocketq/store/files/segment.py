@@ -23,6 +23,25 @@ class Holder(Protocol):
     def detach(self) -> None: ...
 
 
+class _Descriptor:
+    """An open file, closed when the last one who uses it lets go of it.
+
+    The event loop may let go of a file while a thread waits for the disk on it. If the number
+    were closed then, the wait would fail, or be for whatever file is given the number next.
+    """
+
+    __slots__ = ("_disk", "number")
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self._disk = disk
+        self.number = -1
+        self.number = disk.open(path)
+
+    def __del__(self) -> None:
+        if self.number >= 0:
+            self._disk.close(self.number)
+
+
 class Segment:
     """Owned by one row of segments; touched on the event loop alone, but for `sync`."""
 
@@ -45,7 +64,7 @@ class Segment:
         self.used = True
         self.holder: Holder | None = None
         self._disk = disk
-        self._descriptor = -1
+        self._descriptor: _Descriptor | None = None
         self._mapping: mmap.mmap | None = None
         self._view: memoryview | None = None
 
@@ -86,14 +105,12 @@ class Segment:
         The kernel reports a failed write to the descriptors that were open at the time; a
         file that is waited for with `sync` keeps one so that no failure is missed.
         """
-        if self._descriptor < 0:
-            self._descriptor = self._disk.open(self.path)
+        if self._descriptor is None:
+            self._descriptor = _Descriptor(self.path, self._disk)
 
     def release_descriptor(self) -> None:
         """Keep it no longer: everything is on the disk."""
-        if self._descriptor >= 0:
-            self._disk.close(self._descriptor)
-            self._descriptor = -1
+        self._descriptor = None
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write through the descriptor, at a position of the row."""
@@ -138,28 +155,16 @@ class Segment:
 
     @contextmanager
     def _descriptor_for_now(self) -> Iterator[int]:
-        if self._descriptor >= 0:
-            yield self._descriptor
-            return
-        descriptor = self._disk.open(self.path)
-        try:
-            yield descriptor
-        finally:
-            self._disk.close(descriptor)
+        held = self._descriptor or _Descriptor(self.path, self._disk)
+        yield held.number
 
     def sync(self) -> None:
-        """Wait for the disk. The only method that may run in another thread."""
-        if self._descriptor >= 0:
-            self._disk.sync(self._descriptor)
-            return
+        """Wait for the disk. May run in another thread."""
         try:
-            descriptor = self._disk.open(self.path)
+            held = self._descriptor or _Descriptor(self.path, self._disk)
         except FileNotFoundError:
             return  # deleted meanwhile: nothing left to make durable
-        try:
-            self._disk.sync(descriptor)
-        finally:
-            self._disk.close(descriptor)
+        self._disk.sync(held.number)
 
     def unmap(self) -> None:
         """Let go of the memory; slices that readers hold keep it until they are dropped."""

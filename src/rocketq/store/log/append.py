@@ -43,7 +43,6 @@ else:
 
 # PutStatus, as the integers that results hold
 _OK = cython.declare(cython.int, 0)
-_SERVICE_NOT_AVAILABLE = cython.declare(cython.int, 4)
 _ILLEGAL = cython.declare(cython.int, 6)
 _PROPERTIES_SIZE_EXCEEDED = cython.declare(cython.int, 7)
 
@@ -156,7 +155,7 @@ class Appender:
 
         queue: QueueTail = self._find_queue(message.topic, message.queue_id)
         if queue is None:
-            return self._refused(_SERVICE_NOT_AVAILABLE)
+            return self._refused(self._queues.why_none(message.topic, message.queue_id))
         is_queued: cython.bint = message.sys_flag & 4 == 0  # neither prepared nor rolled back
         timestamp: cython.longlong = self._now()
         position: cython.longlong = self._tail.end
@@ -252,7 +251,7 @@ class Appender:
 
         queue: QueueTail = self._find_queue(message.topic, message.queue_id)
         if queue is None:
-            return self._refused(_SERVICE_NOT_AVAILABLE)
+            return self._refused(self._queues.why_none(message.topic, message.queue_id))
         timestamp: cython.longlong = self._now()
         first: cython.longlong = self._tail.end
         first_offset: cython.longlong = queue.next_offset

@@ -19,6 +19,7 @@ from typing import Final
 from rocketq.message.record.writer import BLANK_SIZE, write_blank
 from rocketq.store.config import StoreConfig
 from rocketq.store.files.allocation import FileAllocation
+from rocketq.store.files.aside import Aside
 from rocketq.store.files.disk import PAGE_SIZE, Disk
 from rocketq.store.files.segment import Segment
 from rocketq.store.files.segments import Segments, file_name
@@ -57,6 +58,7 @@ class CommitLog:
         self._folders = config.commit_log_folders
         self._forced_ratio = config.forced_ratio
         self._disk = disk
+        self._aside = Aside(config.root)
         self._monotonic = monotonic
         self._on_failure = on_failure
         self._retry_at = 0.0
@@ -211,18 +213,25 @@ class CommitLog:
                 assert remaining >= BLANK_SIZE, remaining
                 if tail.end + BLANK_SIZE > tail.limit:
                     segment.write_zeros(max(tail.limit, tail.end), BLANK_SIZE)
-        prepared = self._allocation.take(start)
-        if prepared is not None:
-            self._segments.adopt(prepared)
-            following = prepared
-        else:
-            path = self._path_of(start)
-            following = self._segments.create(start, path.parent)
+        following = self._segments.find(start) or self._following(start)
+        following.hold_open()  # what can fail comes before anything is changed
         if tail.view is not None and tail.end < start:
             write_blank(tail.view, tail.end - tail.segment_start, start - tail.end)
         tail.end = start
         self._attach(following)
         tail.limit = start
+
+    def _following(self, start: int) -> Segment:
+        """A new file behind the last one."""
+        prepared = self._allocation.take(start)
+        if prepared is not None:
+            self._segments.adopt(prepared)
+            return prepared
+        path = self._path_of(start)
+        if path.exists():
+            # Not one of ours, or it would be in the row. Nobody knows what is in it.
+            logger.error("%s is in the way: moved to %s", path, self._aside.take_file(path))
+        return self._segments.create(start, path.parent)
 
     def _attach(self, segment: Segment) -> None:
         segment.hold_open()

@@ -96,6 +96,7 @@ class ConsumeQueue:
         self._has_new_files = False
         self._synced_to = 0
         self._zeroed_to = 0
+        self._attached: Segment | None = None
         self._folder = folder
         self._surroundings = surroundings
         self._segments = Segments([folder], file_size, disk, reserve=False)
@@ -306,20 +307,14 @@ class ConsumeQueue:
             last = self._segments.last
             start = end // self._segments.file_size * self._segments.file_size
             assert last is None or start == last.end, (start, last)
-            segment = self._segments.create(start)
-            self._has_new_files = True
-            if start < end and self._segments.first is segment:
-                self._fill_front(segment, end)
+            segment = self._create(start, end)
         if not segment.is_mapped:
             segment.hold_open()  # once for all of what follows
         try:
             limit = self._zeroed_limit(segment, end)
-            self.tail.attach(segment.mapping, segment.start, limit)
+            self._attach(segment, limit)
         finally:
             segment.release_descriptor()
-        if segment.holder is None:
-            self._surroundings.segment_mapped(segment)
-        segment.holder = self.tail
 
     def _zeroed_limit(self, segment: Segment, end: int) -> int:
         """Make the next piece of the file safe to write; pieces grow with the file."""
@@ -330,6 +325,17 @@ class ConsumeQueue:
             segment.write_zeros(end, stop - written)
             self._zeroed_to = segment.start + stop
         return self._zeroed_to
+
+    def _create(self, start: int, end: int) -> Segment:
+        segment = self._segments.create(start)
+        self._has_new_files = True
+        if start < end and self._segments.first is segment:
+            try:
+                self._fill_front(segment, end)
+            except OSError:
+                self._segments.remove_last()  # without its fillers it would look empty
+                raise
+        return segment
 
     def _fill_front(self, segment: Segment, end: int) -> None:
         """Number the queue's first message here: fillers stand for those before it."""
@@ -397,9 +403,19 @@ class ConsumeQueue:
         """Let the tail see the entries it is asked to compare."""
         segment = self._segments.last
         if self.tail.limit == 0 and segment is not None:
-            self.tail.attach(segment.mapping, segment.start, self.tail.end)
+            self._attach(segment, self.tail.end)
+
+    def _attach(self, segment: Segment, limit: int) -> None:
+        """Let the tail work on a file's memory, and on no other's any more."""
+        if segment.holder is None:
+            # Others may be let go of for it, the one that the tail has now among them.
+            assert segment.mapping is not None
             self._surroundings.segment_mapped(segment)
-            segment.holder = self.tail
+        if self._attached is not None and self._attached is not segment:
+            self._attached.holder = None
+        self._attached = segment
+        self.tail.attach(segment.mapping, segment.start, limit)
+        segment.holder = self.tail
 
     def note_dirty(self) -> None:
         self._surroundings.queue_dirtied(self)

@@ -17,8 +17,10 @@ from rocketq.store.errors import StoreError, StoreMismatch
 from rocketq.store.files.disk import Disk
 from rocketq.store.files.segment import Segment
 from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.queue_names import can_be_queue
 from rocketq.store.queues.queue_table import QueueRange, QueueRanges
 from rocketq.store.queues.queue_tail import ENTRY_SIZE, QueueTail
+from rocketq.store.results import PutStatus
 
 logger = logging.getLogger(__name__)
 
@@ -141,8 +143,8 @@ class ConsumeQueues:
         """A queue, made if it does not exist. Its files come with its first entry."""
         queue = self.find(topic, queue_id)
         if queue is None:
-            if "/" in topic or "\0" in topic or topic in (".", ".."):
-                raise StoreError(f"{topic!r} cannot be the name of a topic")
+            if not can_be_queue(topic, queue_id):
+                raise StoreError(f"there can be no queue {queue_id} of {topic!r}")
             queue = self._new(topic, queue_id)
             queue.create_empty()
             self._queues.setdefault(topic, {})[queue_id] = queue
@@ -164,7 +166,9 @@ class ConsumeQueues:
         return self.get(topic, queue_id).tail
 
     def tail_for_append(self, topic: str, queue_id: int) -> QueueTail | None:
-        """The slow way to a tail, for the first append to a queue; None if the disk fails."""
+        """The slow way to a tail, for the first append to a queue; None if there is none."""
+        if not can_be_queue(topic, queue_id):
+            return None
         try:
             return self.open_tail(topic, queue_id)
         except OSError as error:
@@ -172,6 +176,12 @@ class ConsumeQueues:
             if self.on_failure is not None:
                 self.on_failure(error)
             return None
+
+    def why_none(self, topic: str, queue_id: int) -> PutStatus:
+        """Why there was no tail for an append."""
+        if not can_be_queue(topic, queue_id):
+            return PutStatus.MESSAGE_ILLEGAL
+        return PutStatus.SERVICE_NOT_AVAILABLE
 
     def topics(self) -> list[str]:
         return list(self._queues)
@@ -255,7 +265,8 @@ class ConsumeQueues:
         With `leave` at least so many go that only this number is left.
         """
         kept = []
-        for segment in self._mapped:
+        # One that was mapped more than once counts as mapped when that was last.
+        for segment in reversed(list(dict.fromkeys(reversed(self._mapped)))):
             holder = segment.holder
             if segment.used or (holder is not None and holder.used):
                 segment.used = False
@@ -268,7 +279,7 @@ class ConsumeQueues:
             for segment in kept[:-leave]:
                 segment.unmap()
             kept = kept[-leave:]
-        self._mapped = [segment for segment in dict.fromkeys(kept) if segment.is_mapped]
+        self._mapped = [segment for segment in kept if segment.is_mapped]
 
     def take_dirty(self) -> list[ConsumeQueue]:
         """The queues with entries that are not known to be on the disk; they count as clean."""

@@ -135,28 +135,40 @@ class Retention:
 
     async def _remove_log_files(self, *, whatever_age: bool) -> int:
         config = self._config()
-        reserved_ms = config.file_reserved_time * 3_600_000
         removed = 0
-        while removed < config.delete_file_batch_max and len(self._log.segments) > 1:
-            first = self._log.segments[0]
-            if first.end > self._log.flushed:
-                break
-            changed_ms = int(first.path.stat().st_mtime * 1000)
-            if not whatever_age and changed_ms + reserved_ms > self._clock.now_ms():
-                break
+        while removed < config.delete_file_batch_max:
             if removed:
                 await asyncio.sleep(config.delete_commit_log_files_interval / 1000)
+            # Looked at and given up in one turn: another cleaning may be under way.
+            if not self._may_first_go(whatever_age=whatever_age):
+                break
+            first = self._log.take_first()
             logger.info("deleting %s", first.path)
-            await asyncio.to_thread(self._log.take_first().remove)
+            first.close()
+            await asyncio.to_thread(self._disk.remove, first.path)
             removed += 1
         return removed
+
+    def _may_first_go(self, *, whatever_age: bool) -> bool:
+        """Whether the oldest log file is to be deleted, as things are now."""
+        if len(self._log.segments) < 2:
+            return False  # the file being written
+        first = self._log.segments[0]
+        if first.end > self._log.flushed:
+            return False
+        if whatever_age:
+            return True
+        try:
+            changed_ms = int(first.path.stat().st_mtime * 1000)
+        except FileNotFoundError:
+            return True
+        return changed_ms + self._config().file_reserved_time * 3_600_000 <= self._clock.now_ms()
 
     async def follow_log(self) -> None:
         """Delete queue and index files all of whose messages are gone."""
         log_min = self._log.min_offset
         if log_min <= self._cleaned_to:
             return
-        self._cleaned_to = log_min
         self._queues.set_log_min(log_min)
         for number, queue in enumerate(self._queues.all()):
             queue.remove_files_below(log_min)
@@ -164,6 +176,7 @@ class Retention:
                 await asyncio.sleep(0)
         if self._index is not None:
             self._index.remove_below(log_min)
+        self._cleaned_to = max(self._cleaned_to, log_min)
 
     def remove_expired_queues(self, keep: Callable[[str], bool]) -> int:
         """Delete whole queues whose last message is gone, and forget their numbering."""
