@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from rocketq.broker.clients import consumers
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.clients.producers import ProducerTable
@@ -229,7 +230,7 @@ async def test_members_of_a_producer_group_take_turns(clients: Clients) -> None:
 
 
 async def test_what_pulls_said_is_remembered_for_a_while(clients: Clients) -> None:
-    said = Subscription.of(SubscriptionData(topic="topic", sub_string="TagA"))
+    said = Subscription(SubscriptionData(topic="topic", sub_string="TagA"))
     clients.consumers.told_by_pull("group", said)
 
     assert clients.consumers.subscription("group", "topic") is said
@@ -249,3 +250,23 @@ async def test_a_filter_that_does_not_compile_is_remembered_as_such(clients: Cli
     subscription = clients.consumers.subscription("group", "topic")
     assert subscription is not None
     assert subscription.error is not None
+
+
+def test_an_expression_is_read_by_the_first_pull_and_not_by_heartbeats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+
+    def filter_for(expression_type: str, text: str) -> None:
+        read.append(text)
+
+    monkeypatch.setattr(consumers, "filter_for", filter_for)
+    group = consumers.ConsumerGroup("group")
+    group.subscribe(
+        SubscriptionData(topic=f"topic-{number}", sub_string="a > 5", expression_type="SQL92")
+        for number in range(1_000)
+    )
+    assert read == []
+    assert group.subscriptions["topic-7"].filter is None
+    assert group.subscriptions["topic-7"].error is None
+    assert read == ["a > 5"]

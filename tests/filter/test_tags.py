@@ -89,3 +89,10 @@ def test_java_delivers_the_same_messages(store: str) -> None:
             and wanted.matches_properties(message["properties"])
         ]
         assert sorted(passing) == offsets, key
+
+
+def test_too_many_tags_are_refused() -> None:
+    with pytest.raises(FilterError, match="more than 1024 tags"):
+        parse_tags("||".join(f"t{number}" for number in range(1_025)))
+    with pytest.raises(FilterError, match="longer than 32768"):
+        parse_tags("x" * 40_000)

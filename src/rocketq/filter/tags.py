@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rocketq.filter.errors import FilterError
+from rocketq.filter.limits import MAX_TAGS, check_length
 from rocketq.message.hashing import java_hash
 from rocketq.message.properties.codec import PropertyName
 
@@ -52,10 +53,13 @@ def parse_tags(text: str) -> TagFilter:
     >>> sorted(parse_tags("paid || refunded").tags)
     ['paid', 'refunded']
     """
+    check_length(text)
     text = text.strip()
     if text in ("", EVERYTHING):
         return TagFilter(frozenset())
     tags = frozenset(tag.strip() for tag in text.split(_SEPARATOR)) - {""}
     if not tags:
         raise FilterError("no tag is named", text, 0)
+    if len(tags) > MAX_TAGS:
+        raise FilterError(f"more than {MAX_TAGS} tags are named", text, 0)
     return TagFilter(tags)

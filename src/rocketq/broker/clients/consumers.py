@@ -4,13 +4,12 @@ All members of a group must subscribe alike: the last heartbeat speaks for the g
 member joins or leaves, or the topics of the group change, every member is told (request 40)
 and shares out the queues anew.
 
-A subscription carries its filter, compiled once, when it is new; pulls then only apply it.
+A subscription carries its filter, compiled once, by the first pull; others only apply it.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.config import LiveConfig
@@ -29,22 +28,38 @@ BROADCASTING = "BROADCASTING"
 _COLLECTED_NOTIFICATIONS_S = 15.0
 
 
-@dataclass(frozen=True, slots=True)
 class Subscription:
     """What a group wants of one topic."""
 
-    data: SubscriptionData
-    # None: everything.
-    filter: MessageFilter | None
-    # Why there is no filter although there should be one.
-    error: FilterError | None = None
+    __slots__ = ("_error", "_filter", "_is_understood", "data")
 
-    @classmethod
-    def of(cls, data: SubscriptionData) -> "Subscription":
+    def __init__(self, data: SubscriptionData) -> None:
+        self.data = data
+        self._filter: MessageFilter | None = None
+        self._error: FilterError | None = None
+        self._is_understood = False
+
+    @property
+    def filter(self) -> MessageFilter | None:
+        """Which messages pass; None for all of them."""
+        self._understand()
+        return self._filter
+
+    @property
+    def error(self) -> FilterError | None:
+        """Why there is no filter although there should be one."""
+        self._understand()
+        return self._error
+
+    def _understand(self) -> None:
+        # Only when somebody pulls: a heartbeat may name thousands, and nobody uses most.
+        if self._is_understood:
+            return
+        self._is_understood = True
         try:
-            return cls(data, filter_for(data.expression_type, data.sub_string))
+            self._filter = filter_for(self.data.expression_type, self.data.sub_string)
         except FilterError as error:
-            return cls(data, None, error)
+            self._error = error
 
 
 class ConsumerGroup:
@@ -86,7 +101,7 @@ class ConsumerGroup:
             if known is not None and known.data.sub_version >= data.sub_version:
                 subscriptions[data.topic] = known
             else:
-                subscriptions[data.topic] = Subscription.of(data)
+                subscriptions[data.topic] = Subscription(data)
         changed = subscriptions.keys() != self.subscriptions.keys()
         if changed:
             logger.info("group %s subscribes to %s", self.name, ", ".join(subscriptions))

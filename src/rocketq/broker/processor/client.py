@@ -131,7 +131,7 @@ class ClientProcessor:
                 "The broker does not support consumer to filter message by "
                 + subscription.expression_type,
             )
-        error = Subscription.of(subscription).error
+        error = Subscription(subscription).error
         if error is not None:
             raise RequestRejected(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
         return request.reply()

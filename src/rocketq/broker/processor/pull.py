@@ -226,7 +226,7 @@ class PullProcessor:
             class_filter_mode=bool(asked.sys_flag & PullFlag.CLASS_FILTER),
         )
         self._refuse_filters_we_lack(data)
-        subscription = Subscription.of(data)
+        subscription = Subscription(data)
         if subscription.error is not None:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
@@ -264,13 +264,13 @@ class PullProcessor:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
+        self._refuse_filters_we_lack(subscription.data)
         if subscription.error is not None:
             raise RequestRejected(
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 "The broker's consumer filter data is not exist! Your expression may be wrong: "
                 + str(subscription.error),
             )
-        self._refuse_filters_we_lack(subscription.data)
         return subscription
 
     def _refuse_filters_we_lack(self, data: SubscriptionData) -> None:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from rocketq.filter.errors import FilterError
+from rocketq.filter.limits import check_length
 from rocketq.filter.sql.evaluation import EvaluationError, condition
 from rocketq.filter.sql.parser import parse
 
@@ -50,6 +51,7 @@ def compile_sql(text: str) -> SqlFilter:
     >>> cheap.matches_properties({"price": "9.5", "region": "EU"})
     True
     """
+    check_length(text)
     compiled = _compiled(text)
     if isinstance(compiled, FilterError):
         # A fresh one each time: an exception collects the stacks it was raised through.

@@ -266,7 +266,7 @@ def _comparable(value: Value) -> object:
 _INTEGER = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(
     r"""[+-]? (?: NaN | Infinity
-                | (?: [0-9]+ \.? [0-9]* | \. [0-9]+ ) (?: [eE] [+-]? [0-9]+ )? [fFdD]? )""",
+                | (?: [0-9]+ (?: \. [0-9]* )? | \. [0-9]+ ) (?: [eE] [+-]? [0-9]+ )? [fFdD]? )""",
     re.VERBOSE,
 )
 _HEX_DOUBLE = re.compile(

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from rocketq.filter.errors import FilterError
+from rocketq.filter.limits import MAX_WORDS
 
 SEARCH_WORDS: Final = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 KEY_WORDS: Final = frozenset(
@@ -44,9 +45,8 @@ class Token(NamedTuple):
         return "the end" if self.kind is Kind.END else repr(self.text)
 
 
-_SKIPPED = re.compile(
-    r"(?: [ \t\n\r\f] | --[^\r\n]*(?:\r\n|\r|\n) | /\*.*?\*/ )*", re.VERBOSE | re.DOTALL
-)
+_BLANKS = re.compile(r"[ \t\n\r\f]*")
+_LINE_END = re.compile(r"[\r\n]")
 # The longest form wins, so that 5.5 is not 5 followed by .5; at a key word that begins a
 # longer name the name wins, since the whole name is read before it is looked up.
 _TOKEN = re.compile(
@@ -69,12 +69,16 @@ class Lexer:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._words = 0
+        # Looked for once: looking again at each minus sign would take for ever.
+        self._last_line_end = max(text.rfind("\n"), text.rfind("\r"))
 
     def next(self) -> Token:
         """The next word; once the text is used up, `Kind.END` again and again."""
-        skipped = _SKIPPED.match(self._text, self._at)
-        assert skipped is not None, "the pattern matches nothing as well"
-        start = skipped.end()
+        start = self._skip()
+        self._words += 1
+        if self._words > MAX_WORDS:
+            raise FilterError(f"the expression has more than {MAX_WORDS} words", self._text, start)
         if start == len(self._text):
             self._at = start
             return Token(Kind.END, "", start)
@@ -90,3 +94,19 @@ class Lexer:
         elif kind is Kind.PROPERTY and word.upper() in KEY_WORDS:
             return Token(Kind.KEY_WORD, word.upper(), start)
         return Token(kind, word, start)
+
+    def _skip(self) -> int:
+        """Where the next word begins, behind white space and comments."""
+        text, at = self._text, self._at
+        while True:
+            blanks = _BLANKS.match(text, at)
+            assert blanks is not None, "the pattern matches nothing as well"
+            at = blanks.end()
+            if text.startswith("--", at) and at < self._last_line_end:
+                line_end = _LINE_END.search(text, at)
+                assert line_end is not None, "there is one, and it lies behind"
+                at = line_end.end()
+            elif text.startswith("/*", at) and (end := text.find("*/", at + 2)) >= 0:
+                at = end + 2
+            else:
+                return at
