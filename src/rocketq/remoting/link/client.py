@@ -248,7 +248,7 @@ class RemotingClient:
             handlers=self._config.handlers_per_connection,
             calls=self._config.client_async_semaphore_value,
             write_high_water=self._config.write_buffer_high_water_mark,
-            stops_for_readers=False,
+            serves_strangers=False,
         )
 
     def _failed(self, address: str, reason: Exception) -> ConnectFailed:

@@ -23,9 +23,12 @@ cdef class Connection:
     cdef public str peer_address
     cdef public tuple local
     cdef public int idle_rounds
+    cdef public Py_ssize_t unsent_before
     cdef readonly object deadlines
     cdef object _limits
     cdef Py_ssize_t _frame_limit
+    cdef Py_ssize_t _unsent_limit
+    cdef bint _serves_strangers
     cdef tuple _hooks
     cdef object _on_connect
     cdef object _on_go_away
@@ -63,6 +66,8 @@ cdef class Connection:
 
     @cython.locals(out=list, size="Py_ssize_t")
     cpdef _flush(self)
+
+    cdef bint _leaves_too_much(self, Py_ssize_t size) except -1
 
     cdef object _stop(self, int reason)
     cdef object _go_on(self, int reason)

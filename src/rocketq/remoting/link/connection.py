@@ -16,6 +16,7 @@ Compiled where possible (connection.pxd gives the types).
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,8 +68,11 @@ class ConnectionLimits:
     """Calls of ours that wait for their answer at a time."""
     write_high_water: int = 1024 * 1024
     """Bytes sent and not read by the peer above which it counts as not reading."""
-    stops_for_readers: bool = True
-    """Whether reading stops while the peer does not read; true in servers only."""
+    unsent: int = sys.maxsize
+    """Bytes sent and not read by the peer above which it is hung up on."""
+    serves_strangers: bool = True
+    """Whether the peer has to behave: reading stops while it does not read, it is not told
+    more than it reads, and what it is sent does not count as a sign of its life."""
 
 
 class Connection:
@@ -91,10 +95,13 @@ class Connection:
         self.peer: tuple[str, int] = ("", 0)
         self.peer_address = ""
         self.local: tuple[str, int] = ("", 0)
-        self.idle_rounds = 0  # counted by the idle scan, set back by every read and write
+        self.idle_rounds = 0  # counted by the idle scan, set back by signs of life
+        self.unsent_before = 0  # at the idle scan's last round
         self.deadlines = deadlines  # where whoever waits enters when to give up
         self._limits = limits
         self._frame_limit = limits.frame_limit
+        self._unsent_limit = limits.unsent
+        self._serves_strangers = limits.serves_strangers
         self._hooks = tuple(hooks)
         self._on_connect = on_connect
         self._on_go_away = on_go_away
@@ -129,6 +136,11 @@ class Connection:
     def is_write_paused(self) -> bool:
         """Whether the peer has a lot to read already; see `writable`."""
         return self._is_write_paused
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the peer has not yet taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
     def has_hooks(self) -> bool:
@@ -242,7 +254,14 @@ class Connection:
         return True
 
     def call_oneway(self, command: Command) -> None:
-        """Send a request that nobody answers."""
+        """Send a request that nobody answers.
+
+        A client that has a lot to read already is not told more: what it misses, it is
+        told again or finds out by itself.
+        """
+        if self._is_write_paused and self._serves_strangers:
+            logger.debug("%s does not read; not told %d", self.peer_address, command.code)
+            return
         command.flag |= ONEWAY_FLAG
         self._run_request_hooks(command)
         self.send(command)
@@ -359,13 +378,13 @@ class Connection:
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
-        if self._limits.stops_for_readers:
+        if self._serves_strangers:
             self._stop(_PEER_DOES_NOT_READ)
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
         self._wake_writers()
-        if self._limits.stops_for_readers:
+        if self._serves_strangers:
             self._go_on(_PEER_DOES_NOT_READ)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -454,15 +473,33 @@ class Connection:
         size = self._out_size
         self._out = []
         self._out_size = 0
-        self.idle_rounds = 0
+        if not self._serves_strangers:
+            self.idle_rounds = 0
         transport = self._transport
         assert transport is not None
+        if self._is_write_paused and self._leaves_too_much(size):
+            return
         if len(out) == 1:
             transport.write(out[0])
         elif size <= _JOINED_SIZE:
             transport.write(b"".join(out))
         else:
             transport.writelines(out)
+
+    def _leaves_too_much(self, size: int) -> bool:
+        """Hang up on a peer that would leave more unread than may be kept for it."""
+        assert self._transport is not None
+        unsent = self.unsent + size
+        if unsent <= self._unsent_limit:
+            return False
+        if not self._transport.is_closing():
+            logger.warning(
+                "closing the connection to %s, which leaves %d bytes unread",
+                self.peer_address,
+                unsent,
+            )
+            self._transport.abort()
+        return True
 
     def _wake_writers(self) -> None:
         if self._drained is not None:

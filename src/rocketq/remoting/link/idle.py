@@ -1,7 +1,9 @@
-"""Closes connections on which nothing has happened for a while.
+"""Closes connections from which nothing has come for a while.
 
-One timer serves all connections. Each scan counts a round on every connection; a read or
-a write sets the count back to 0, which costs the hot path no look at a clock.
+One timer serves all connections. Each scan counts a round on every connection; a read sets
+the count back to 0, which costs the hot path no look at a clock. In a client a write does so
+too: it may send for hours what nobody answers. In a server it does not, as what a client is
+sent says nothing about whether it is still there; what it takes of that does.
 """
 
 import asyncio
@@ -42,13 +44,20 @@ class IdleScan:
 
     def _scan(self) -> None:
         for connection in list(self._connections):
-            connection.idle_rounds += 1
+            unsent = connection.unsent
+            is_reading = unsent < connection.unsent_before
+            connection.unsent_before = unsent
+            connection.idle_rounds = 0 if is_reading else connection.idle_rounds + 1
             is_waiting = connection.running_handlers or connection.pending_calls
             if connection.idle_rounds > _ROUNDS and not is_waiting:
-                logger.info(
-                    "closing the connection to %s, idle for %g s",
-                    connection.peer_address,
-                    self._idle_s,
-                )
-                connection.close()
+                self._close(connection)
         self._timer = self._loop.call_later(self._interval_s, self._scan)
+
+    def _close(self, connection: Connection) -> None:
+        if connection.is_closing:
+            connection.abort()  # closed before, and has still not read what it was sent
+            return
+        logger.info(
+            "closing the connection to %s, idle for %g s", connection.peer_address, self._idle_s
+        )
+        connection.close()

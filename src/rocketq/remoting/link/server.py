@@ -45,6 +45,8 @@ class ServerConfig:
     header_max_length: int = 256 * 1024
     """A request's longest header holds 32,767 bytes of properties, each escaped with 6."""
     write_buffer_high_water_mark: int = 1024 * 1024
+    unsent_max_length: int = 64 * 1024 * 1024
+    """What is kept for a client that does not read; with more it is hung up on."""
     handlers_per_connection: int = 1024
 
 
@@ -140,6 +142,7 @@ class RemotingServer:
                 header_limit=self._config.header_max_length,
                 handlers=self._config.handlers_per_connection,
                 write_high_water=self._config.write_buffer_high_water_mark,
+                unsent=self._config.unsent_max_length,
             ),
             hooks=self._hooks,
             on_connect=self._connected,
