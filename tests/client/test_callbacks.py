@@ -207,8 +207,8 @@ def test_only_what_comes_from_outside_goes_on() -> None:
     def fails() -> None:
         raise Thrown
 
-    tell("this function", fails)
+    tell("this function failed", fails)
     with pytest.raises(KeyboardInterrupt):
-        tell("this function", interrupted)
+        tell("this function failed", interrupted)
     assert comes_from_outside(GeneratorExit())
     assert not comes_from_outside(SystemExit())

@@ -47,13 +47,3 @@ def test_a_broker_that_answers_again_is_reachable_again() -> None:
     assert not faults.is_reachable("a")
     faults.answered("a", 10)
     assert faults.is_reachable("a")
-
-
-def test_brokers_out_of_every_route_are_forgotten() -> None:
-    faults = LatencyFaults(clock=ManualClock())
-    faults.failed("gone", reachable=False)
-    faults.failed("here", reachable=False)
-    faults.forget_except(frozenset({"here"}))
-    assert faults.is_available("gone")
-    assert faults.is_reachable("gone")
-    assert not faults.is_available("here")

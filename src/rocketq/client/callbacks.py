@@ -27,11 +27,11 @@ def comes_from_outside(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
-def tell(what: str, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Call a plain function whose failure changes nothing."""
+def tell(complaint: str, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a plain function whose failure changes nothing but the log, which gets `complaint`."""
     try:
         function(*args, **kwargs)
     except BaseException as error:
         if comes_from_outside(error):
             raise
-        logger.exception("%s failed", what)
+        logger.exception("%s", complaint)

@@ -94,10 +94,10 @@ class ConsumeHook(Protocol):
 def run_before(hooks: Sequence[SendHook], context: SendContext) -> None:
     """Call every hook's `before`; none can stop the message."""
     for hook in hooks:
-        tell("a send hook, before the send,", hook.before, context)
+        tell("a send hook failed before the send", hook.before, context)
 
 
 def run_after(hooks: Sequence[SendHook], context: SendContext) -> None:
     """Call every hook's `after`."""
     for hook in hooks:
-        tell("a send hook, after the send,", hook.after, context)
+        tell("a send hook failed after the send", hook.after, context)

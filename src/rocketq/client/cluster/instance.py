@@ -17,16 +17,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from rocketq.client.cluster.name_servers import NameServers
+from rocketq.client.cluster.replies import PendingReplies
 from rocketq.client.cluster.routes import MASTER_ID, RouteTable
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
 from rocketq.client.errors import ClientClosed, GroupInUse
-from rocketq.client.producer.request_reply import PendingReplies
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import SysFlag
@@ -55,16 +55,13 @@ from rocketq.remoting.headers import (
     ResetConsumerClientOffset,
 )
 
-if TYPE_CHECKING:
-    from rocketq.client.producer.producer import Producer
-
 logger = logging.getLogger(__name__)
 
-_UNKNOWN_TOPIC_INTERVAL_S = 2.0
+_UNKNOWN_TOPIC_INTERVAL_S: Final = 2.0
 """How soon to ask again for a topic nobody serves yet: somebody may be waiting for it."""
-_REFRESH_PAUSE_S = 1.0
+_REFRESH_PAUSE_S: Final = 1.0
 """How long a route asked for in the background is taken to be fresh."""
-_GOODBYE_TIMEOUT_S = 1.0
+_GOODBYE_TIMEOUT_S: Final = 1.0
 
 
 class ProducerRole(Protocol):
@@ -158,7 +155,6 @@ class ClientInstance:
         self._users = 0
         self._producers: dict[str, ProducerRole] = {}
         self._consumers: dict[str, ConsumerRole] = {}
-        self._inner_producer: Producer | None = None
         self._versions: dict[str, int] = {}
         self._stop = asyncio.Event()
         self._heartbeat_wanted = asyncio.Event()
@@ -214,8 +210,6 @@ class ClientInstance:
             self._tasks.append(asyncio.create_task(loop(), name=f"rocketq {name}"))
 
     async def _close(self) -> None:
-        if self._inner_producer is not None:
-            await self.unregister_producer(self._inner_producer.group)
         self._stop.set()
         self._heartbeat_wanted.set()
         tasks = [*self._tasks, *self._background]
@@ -249,15 +243,6 @@ class ClientInstance:
         """Forget a consumer group, here and at every broker, which tells its other members."""
         if self._consumers.pop(group, None) is not None:
             await self._say_goodbye(consumer_group=group)
-
-    async def inner_producer(self) -> Producer:
-        """A producer of this instance for its consumers' own needs (messages sent back)."""
-        if self._inner_producer is None:
-            from rocketq.client.producer.producer import Producer
-
-            self._inner_producer = Producer.inner(self)
-            self.register_producer(self._inner_producer)
-        return self._inner_producer
 
     async def _say_goodbye(
         self, *, producer_group: str | None = None, consumer_group: str | None = None

@@ -18,10 +18,11 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from rocketq.client.errors import NoBroker, NoRoute
+from rocketq.client.errors import BrokerUnknown, NoBroker, NoRoute
 from rocketq.message.flags import Permission
+from rocketq.message.names import AUTO_CREATE_TOPIC
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.route import TopicRouteData
 
@@ -29,8 +30,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-TEMPLATE_TOPIC = "TBW102"
-MASTER_ID = 0
+MASTER_ID: Final = 0
 
 
 class RouteSource(Protocol):
@@ -129,10 +129,6 @@ class RouteTable:
         """Without asking anybody: the way of every send but the first."""
         return self._publish.get(topic)
 
-    def known_subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """Without asking anybody."""
-        return self._subscribe.get(topic)
-
     def on_change(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Call `listener(topic)` whenever a topic's route has changed; returns how to stop it."""
         self._listeners.append(listener)
@@ -141,7 +137,7 @@ class RouteTable:
     # --------------------------------------------------------------------- asking
 
     async def publish_info(
-        self, topic: str, *, template: str = TEMPLATE_TOPIC, template_queues: int = 4
+        self, topic: str, *, template: str = AUTO_CREATE_TOPIC, template_queues: int = 4
     ) -> PublishInfo:
         """The queues to send to; a topic not yet created borrows the template's."""
         info = self._publish.get(topic)
@@ -164,6 +160,19 @@ class RouteTable:
         if queues is None:
             raise NoRoute(topic, self._source.addresses)
         return queues
+
+    async def broker_of(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> BrokerAddress:
+        """The broker of this id that serves a queue, else another one of the same name.
+
+        A name that is not known is looked up once more.
+        """
+        broker = self.find(queue.broker_name, broker_id=broker_id)
+        if broker is None:
+            await self.refresh(queue.topic)
+            broker = self.find(queue.broker_name, broker_id=broker_id)
+        if broker is None:
+            raise BrokerUnknown(queue.broker_name)
+        return broker
 
     async def refresh(self, topic: str) -> bool:
         """Ask the NameServer now; whether the route is another one than before."""

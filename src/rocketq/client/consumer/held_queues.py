@@ -45,7 +45,7 @@ def tell_assignment(
         return
     bare = unwrap_namespace(namespace, topic)
     tell(
-        "the assignment listener",
+        "the assignment listener failed",
         listener,
         bare,
         [queue._replace(topic=bare) for queue in everyones],

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Protocol
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.errors import BrokerRejected
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
@@ -134,7 +133,7 @@ class RemoteOffsetStore(OffsetTable):
             await update(address, self._group, queue, offset, oneway=False)
 
     async def _address(self, queue: MessageQueue) -> str:
-        return (await find_broker(self._instance.routes, queue)).address
+        return (await self._instance.routes.broker_of(queue)).address
 
 
 class LocalOffsetStore(OffsetTable):

@@ -19,7 +19,6 @@ from typing import Protocol
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.cluster.routes import MASTER_ID
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.consumer.process_queue import ProcessQueue
@@ -152,7 +151,7 @@ class PullLoop:
         subscription = owner.subscription(queue.topic)
         if subscription is None:
             return settings.error_delay_s
-        broker = await find_broker(owner.instance.routes, queue, self._suggested_id)
+        broker = await owner.instance.routes.broker_of(queue, self._suggested_id)
         flags = PullFlag.SUSPEND
         commit_offset = 0
         if settings.commits and not broker.is_slave:

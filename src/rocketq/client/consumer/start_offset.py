@@ -15,7 +15,6 @@ from datetime import datetime
 from enum import Enum
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.errors import InvalidSettings
 from rocketq.message.names import is_retry_topic
@@ -70,7 +69,7 @@ async def start_offset(
     is_retry = is_retry_topic(queue.topic)
     if consume_from is ConsumeFrom.LAST and is_retry:
         return 0
-    address = (await find_broker(instance.routes, queue)).address
+    address = (await instance.routes.broker_of(queue)).address
     if consume_from is ConsumeFrom.LAST or is_retry:
         return await instance.api.max_offset(address, queue)
     return await instance.api.search_offset(address, queue, consume_timestamp_ms)

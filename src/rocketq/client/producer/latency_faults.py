@@ -57,12 +57,6 @@ class LatencyFaults:
         """Whether it answered when it was last asked, slow or not."""
         return broker_name not in self._unreachable
 
-    def forget_except(self, broker_names: frozenset[str]) -> None:
-        """Drop brokers that are in no route any more."""
-        self._unreachable &= broker_names
-        for name in self._avoided_until.keys() - broker_names:
-            del self._avoided_until[name]
-
     def _avoid(self, broker_name: str, for_ms: int) -> None:
         until = self._clock.monotonic() + for_ms / 1000
         if until > self._avoided_until.get(broker_name, 0.0):

@@ -32,12 +32,11 @@ from rocketq.client.producer.accumulator import Accumulator
 from rocketq.client.producer.options import ProducerConfig, ProducerOptions
 from rocketq.client.producer.outgoing import Outgoing, Preparation, can_batch
 from rocketq.client.producer.result import SendResult, split_result
-from rocketq.client.producer.selectors import QueueSelector, by_hash
-from rocketq.client.producer.sender import Delivery, QueueChoice
-from rocketq.client.trace.trace import Trace
+from rocketq.client.producer.selectors import QueueChoice, QueueSelector, by_hash
+from rocketq.client.producer.sender import Sender
+from rocketq.client.trace.trace import PRODUCE, Trace, trace_group
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import (
-    CLIENT_INNER_PRODUCER_GROUP,
     DEFAULT_PRODUCER_GROUP,
     unwrap_namespace,
     validate_group,
@@ -62,14 +61,14 @@ class Producer:
         self._group = wrap_namespace(self.config.namespace, group)
         self._instance: ClientInstance | None = None
         self._owns_instance = True
-        self._delivery: Delivery
+        self._sender: Sender
         self._preparation: Preparation
         self._accumulator: Accumulator | None = None
         self._trace: Trace | None = None
         self._closed = False
 
     @classmethod
-    def inner(cls, instance: ClientInstance, *, group: str = CLIENT_INNER_PRODUCER_GROUP) -> Self:
+    def inner(cls, instance: ClientInstance, group: str) -> Self:
         """A producer on somebody else's instance, for what clients send on their own behalf."""
         producer = cls(group, namesrv=instance.api.addresses)
         producer._group = group
@@ -103,20 +102,19 @@ class Producer:
             raise
         self._attach(instance)
         if self.config.trace:
-            self._trace = await Trace.start(
-                instance, self._group, "PRODUCE", topic=self.config.trace_topic
-            )
-            self._delivery.add_hook(self._trace)
+            tracer = Producer.inner(instance, trace_group(self._group, PRODUCE))
+            self._trace = Trace(instance, tracer, topic=self.config.trace_topic)
+            self._sender.add_hook(self._trace)
 
     def _attach(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._preparation = Preparation(self.config, instance.clock)
-        self._delivery = Delivery(instance, self.config, self._group, self._preparation.ids)
+        self._sender = Sender(instance, self.config, self._group, self._preparation.ids)
         if self.config.linger_ms is not None:
             self._accumulator = Accumulator(
                 self.config,
                 self._preparation,
-                lambda outgoing: self._delivery.start(outgoing, None, None),
+                lambda outgoing: self._sender.start(outgoing, None, None),
             )
 
     async def close(self) -> None:
@@ -129,7 +127,7 @@ class Producer:
         await self._finish_pending()
         if self._trace is not None:
             await self._trace.close()
-        self._delivery.close()
+        self._sender.close()
         if self._owns_instance:
             await self._instance.unregister_producer(self._group)
             await self._instance.release()
@@ -154,7 +152,7 @@ class Producer:
     async def _finish_pending(self) -> None:
         if self._accumulator is not None:
             self._accumulator.flush()
-        pending = list(self._delivery.pending)
+        pending = list(self._sender.pending)
         if pending:
             # Every send ends by itself within its time; nothing is called off.
             await asyncio.wait(pending)
@@ -201,13 +199,13 @@ class Producer:
         With `max_pending_sends` unanswered it raises `TooManyPending`: await some first.
         """
         self._started()
-        delivery = self._delivery
-        if len(delivery.pending) >= self.config.max_pending_sends:
+        sender = self._sender
+        if len(sender.pending) >= self.config.max_pending_sends:
             raise TooManyPending(self.config.max_pending_sends)
         accumulator = self._accumulator
         is_plain = queue is None and selector is None and key is None and timeout_s is None
         if is_plain and accumulator is None:
-            future = delivery.path.send(message)
+            future = sender.quick.send(message)
             if future is not None:
                 return future
         choice = self._choice(message, queue, selector, key)
@@ -218,7 +216,7 @@ class Producer:
             and can_batch(message)
         ):
             return accumulator.add(message)
-        return delivery.start(self._preparation.single(message), choice, timeout_s)
+        return sender.start(self._preparation.single(message), choice, timeout_s)
 
     async def send_oneway(
         self,
@@ -231,7 +229,9 @@ class Producer:
         """Send a message without a receipt: fast, and lost silently when something breaks."""
         self._started()
         outgoing = self._preparation.single(message)
-        await self._delivery.send_oneway(outgoing, self._choice(message, queue, selector, key))
+        await self._sender.attempts.send_oneway(
+            outgoing, self._choice(message, queue, selector, key)
+        )
 
     async def send_batch(
         self,
@@ -250,7 +250,7 @@ class Producer:
         parts = self._preparation.batches(list(messages))
         if choice is None and len(parts) > 1:
             logger.debug("a batch is split into %d requests", len(parts))
-        sends = [self._delivery.start(part, choice, timeout_s) for part in parts]
+        sends = [self._sender.start(part, choice, timeout_s) for part in parts]
         if sends:
             await asyncio.wait(sends)
         results: list[SendResult] = []
@@ -285,7 +285,7 @@ class Producer:
         try:
             # The reply comes over the connection on which the broker knows this client.
             await self._introduce(outgoing.topic)
-            await self._delivery.start(outgoing, choice, budget_s)
+            await self._sender.start(outgoing, choice, budget_s)
             async with asyncio.timeout(max(began + budget_s - loop.time(), 0)):
                 return await reply
         except TimeoutError:
@@ -299,7 +299,7 @@ class Producer:
         wire_topic = self._preparation.wire_topic(topic)
         broker_name = recall_broker(handle)
         await instance.routes.publish_info(wire_topic)
-        address = self._delivery.address_of(broker_name)
+        address = self._sender.attempts.address_of(broker_name)
         return await instance.api.recall(
             address, wire_topic, handle, group=self._group, broker_name=broker_name
         )

@@ -1,18 +1,21 @@
-# How the objects of send_path.py lie in memory when compiled.
+# Types of quick_send.py when compiled.
 
 cimport cython
 
-from rocketq.client.producer.send_frames cimport SendTemplate
-from rocketq.client.producer.result cimport SendResult
-from rocketq.remoting.wire.command cimport Command
+cimport rocketq.client.producer.result as receipts
+cimport rocketq.remoting.wire.command as commands
+from rocketq.client.producer.result cimport SendResult as SendResultType
+from rocketq.client.producer.send_frames cimport SendTemplate as SendTemplateType
+from rocketq.remoting.wire.command cimport Command as CommandType
 
 
-cdef class SendPath
+cdef class QuickSends
 
 
 cdef class Lane:
     cdef readonly object connection
-    cdef readonly SendTemplate template
+    cdef readonly int code
+    cdef readonly SendTemplateType template
     cdef readonly object queue
 
 
@@ -25,7 +28,7 @@ cdef class Ring:
 
 
 cdef class QuickSend:
-    cdef SendPath _path
+    cdef QuickSends _sends
     cdef dict _bucket
     cdef readonly Lane lane
     cdef readonly object future
@@ -37,12 +40,12 @@ cdef class QuickSend:
     cdef readonly object choice
     cdef readonly double deadline
 
-    @cython.locals(fields=dict, result=SendResult, queue_id="long long")
-    cpdef complete(self, Command response)
+    @cython.locals(result=SendResultType)
+    cpdef complete(self, CommandType response)
 
 
-cdef class SendPath:
-    cdef readonly object delivery
+cdef class QuickSends:
+    cdef readonly object take_over
     cdef readonly set pending
     cdef dict _rings
     cdef object _ids

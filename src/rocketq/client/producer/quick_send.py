@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The short way of a send: no task, one frame, one future.
 
 Most sends are alike: a known topic, an open connection, a small body, nobody watching. For
@@ -5,43 +6,54 @@ those the next queue of the topic is taken, the frame is written from that queue
 and the broker's answer completes the caller's future. Frames of one turn of the loop leave
 together (`Connection`), and one timer serves all time limits (`Deadlines`).
 
-Anything else is `Delivery`'s business, from the start (`SendPath.send` returns None) or from
-the first failure on (`Delivery.go_on`). A frame keeps all that is needed to send it again, so
-the caller may reuse the message as soon as `send` has returned.
+Anything else is the long way of `sender.py`, from the start (`QuickSends.send` returns None)
+or from the first thing that is not simply a yes (the callback `take_over`). A frame keeps all
+that is needed to send it again, so the caller may reuse the message as soon as `send` returns.
 
-Compiled where possible (send_path.pxd gives the types).
+Compiled where possible (quick_send.pxd gives the types).
 """
 
+import asyncio
 import time
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-import cython
-
-from rocketq.client.producer.result import SendStatus
+from rocketq.client.producer import result as receipts
+from rocketq.client.producer.result import SendResult, SendStatus
+from rocketq.client.producer.selectors import QueueChoice
+from rocketq.client.producer.send_frames import SendTemplate
+from rocketq.common.errors import RocketqError
+from rocketq.message.ids import UniqueIds
+from rocketq.message.message import Message
 from rocketq.message.properties.codec import encode_properties
+from rocketq.message.queue import MessageQueue
 from rocketq.remoting.errors import RequestTimeout
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.deadlines import Bucket
+from rocketq.remoting.wire import command as commands
+from rocketq.remoting.wire.command import Command
 
-if cython.compiled:
-    from cython.cimports.rocketq.client.producer.result import SendResult
-    from cython.cimports.rocketq.remoting.wire.command import next_opaque
-else:
-    from rocketq.client.producer.result import SendResult
-    from rocketq.remoting.wire.command import next_opaque
+TakeOver: TypeAlias = Callable[["QuickSend", Command | RocketqError], None]
+"""Called with a send that is not simply answered with yes, and what came instead."""
 
-_SEND_OK = SendStatus.SEND_OK
-_now = time.time
+_SEND_OK: Final = SendStatus.SEND_OK
+_now: Final = time.time
 
 # Deadlines are kept in buckets; one bucket serves the sends of this long.
-_BUCKET_S = 0.01
+_BUCKET_S: Final = 0.01
 
 # Messages with these go the long way: a queue of their own, another request, an own id.
-_UNUSUAL = ("__SHARDINGKEY", "TRAN_MSG", "MSG_TYPE", "UNIQ_KEY")
+_UNUSUAL: Final = ("__SHARDINGKEY", "TRAN_MSG", "MSG_TYPE", "UNIQ_KEY")
 
 
 class Lane:
     """The way to one queue: its connection, and the frame head its sends share."""
 
-    def __init__(self, connection, template, queue):
+    def __init__(
+        self, connection: Connection, code: int, template: SendTemplate, queue: MessageQueue
+    ) -> None:
         self.connection = connection
+        self.code = code
         self.template = template
         self.queue = queue  # as the user sees it, without a namespace
 
@@ -49,12 +61,12 @@ class Lane:
 class Ring:
     """The lanes of a topic's queues, taken in turn."""
 
-    def __init__(self, lanes, turn):
+    def __init__(self, lanes: list[Lane], turn: int) -> None:
         self._lanes = lanes
         self._count = len(lanes)
         self._turn = turn % self._count
 
-    def next_lane(self):
+    def next_lane(self) -> Lane:
         """The next queue's."""
         lane = self._lanes[self._turn]
         self._turn += 1
@@ -64,67 +76,74 @@ class Ring:
 
 
 class QuickSend:
-    """A frame on its way, waiting for the broker's answer."""
+    """A frame on its way, waiting for the broker's answer. Made by `QuickSends.start`."""
 
-    def leave(self):
+    _sends: "QuickSends"
+    _bucket: Bucket
+    lane: Lane
+    future: "asyncio.Future[SendResult]"
+    opaque: int
+    topic: str
+    msg_id: str
+    head: bytes
+    body: bytes
+    choice: QueueChoice | None
+    deadline: float
+
+    def leave(self) -> None:
         self._bucket.pop(self.opaque, None)
 
-    def complete(self, response):
+    def complete(self, response: Command) -> None:
         future = self.future
         if response.code != 0 or future.done():
-            self._path.delivery.answered(self, response)
+            self._sends.take_over(self, response)
             return
-        fields = response.ext_fields
-        queue = self.lane.queue
-        queue_id = int(fields.get("queueId", "0"))
-        if queue_id != queue.queue_id:  # the broker chose
-            queue = queue._replace(queue_id=queue_id)
-        result = SendResult.__new__(SendResult)
-        result.status = _SEND_OK
-        result.msg_id = self.msg_id
-        result.offset_msg_id = fields.get("msgId", "")
-        result.queue = queue
-        result.queue_offset = int(fields.get("queueOffset", "0"))
-        result.transaction_id = fields.get("transactionId", "")
-        result.region_id = fields.get("MSG_REGION", "")
-        result.trace_on = fields.get("TRACE_ON") != "false"
-        result.recall_handle = fields.get("recallHandle", "")
-        self._path.pending.discard(future)
+        result = receipts.receipt(_SEND_OK, self.msg_id, self.lane.queue, response.ext_fields)
+        self._sends.pending.discard(future)
         future.set_result(result)
 
-    def fail(self, error):
-        self._path.delivery.go_on(self, error)
+    def fail(self, error: Exception) -> None:
+        assert isinstance(error, RocketqError), error  # connections fail with nothing else
+        self._sends.take_over(self, error)
 
-    def expire(self):
+    def expire(self) -> None:
         connection = self.lane.connection
         connection.forget(self.opaque)
         self.fail(RequestTimeout(f"no answer from {connection.peer_address} in time"))
 
 
-class SendPath:
-    """The short way of one producer."""
+class QuickSends:
+    """The sends of one producer that take the short way."""
 
-    def __init__(self, delivery, ids, *, budget_s, plain_below):
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        ids: UniqueIds,
+        take_over: TakeOver,
+        *,
+        budget_s: float,
+        plain_below: int,
+    ) -> None:
         """`plain_below` is the size from which bodies are compressed, or refused."""
-        self.delivery = delivery
-        self.pending = set()
-        self._rings = {}
+        self.take_over = take_over
+        self.pending: set[asyncio.Future[SendResult]] = set()
+        self._rings: dict[str, Ring] = {}
         self._ids = ids
-        self._loop = delivery.loop
+        self._loop = loop
         self._budget_s = budget_s
         self._plain_below = plain_below
-        self._bucket = None
+        self._bucket: Bucket = {}
         self._bucket_until = 0.0
 
-    def open(self, topic, ring):
+    def open(self, topic: str, ring: Ring) -> None:
         """Messages of this topic may go this way from now on."""
         self._rings[topic] = ring
 
-    def close(self):
+    def close(self) -> None:
         """No topic may, until it is opened again: routes have changed."""
         self._rings.clear()
 
-    def send(self, message):
+    def send(self, message: Message) -> "asyncio.Future[SendResult] | None":
         """Send a message the short way; None if it has to go the long one."""
         topic = message.topic
         ring = self._rings.get(topic)
@@ -152,20 +171,31 @@ class SendPath:
             del self._rings[topic]
         return future
 
-    def start(self, lane, topic, body, properties, sys_flag, flag, born_ms, msg_id, choice):
+    def start(
+        self,
+        lane: Lane,
+        topic: str,
+        body: bytes,
+        properties: bytes,
+        sys_flag: int,
+        flag: int,
+        born_ms: int,
+        msg_id: str,
+        choice: QueueChoice | None,
+    ) -> "asyncio.Future[SendResult] | None":
         """Write the frame; the future gets the answer. None if it cannot be written now.
 
-        `choice` is how a retry finds its queue; None is any other.
+        `choice` is how a retry finds its queue; with None it takes another one.
         """
-        opaque = next_opaque()
+        opaque = commands.next_opaque()
         head = lane.template.head(opaque, sys_flag, born_ms, flag, properties, len(body))
         now = self._loop.time()
         if now >= self._bucket_until:
             self._bucket = lane.connection.deadlines.bucket(self._budget_s + _BUCKET_S)
             self._bucket_until = now + _BUCKET_S
-        future = self._loop.create_future()
+        future: asyncio.Future[SendResult] = self._loop.create_future()
         waiting = QuickSend.__new__(QuickSend)
-        waiting._path = self
+        waiting._sends = self
         waiting._bucket = self._bucket
         waiting.lane = lane
         waiting.future = future

@@ -1,4 +1,4 @@
-# How a result lies in memory when compiled; the code is in send_result.py.
+# How a result lies in memory when compiled; the code is in result.py.
 
 cimport cython
 
@@ -13,6 +13,10 @@ cdef class SendResult:
     cdef public str region_id
     cdef public bint trace_on
     cdef public str recall_handle
+
+
+@cython.locals(queue_id="long long", result=SendResult)
+cpdef SendResult receipt(object status, str msg_id, object queue, dict fields)
 
 
 @cython.locals(offset_ids=list, parts=list, part=SendResult, queue_offset="long long")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from rocketq.message.queue import MessageQueue
@@ -70,6 +70,26 @@ class SendResult:
             f"SendResult({self.status.name}, msg_id={self.msg_id!r}, queue={self.queue}, "
             f"queue_offset={self.queue_offset})"
         )
+
+
+def receipt(
+    status: SendStatus, msg_id: str, queue: MessageQueue, fields: Mapping[str, str]
+) -> SendResult:
+    """The result that a broker's answer to a send stands for, out of the answer's fields."""
+    queue_id = int(fields.get("queueId", "0"))
+    if queue_id != queue.queue_id:  # the broker chose
+        queue = queue._replace(queue_id=queue_id)
+    result = SendResult.__new__(SendResult)
+    result.status = status
+    result.msg_id = msg_id
+    result.offset_msg_id = fields.get("msgId", "")
+    result.queue = queue
+    result.queue_offset = int(fields.get("queueOffset", "0"))
+    result.transaction_id = fields.get("transactionId", "")
+    result.region_id = fields.get("MSG_REGION", "")
+    result.trace_on = fields.get("TRACE_ON") != "false"
+    result.recall_handle = fields.get("recallHandle", "")
+    return result
 
 
 def split_result(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:

@@ -11,12 +11,16 @@ import random
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
+from rocketq.client.cluster.routes import PublishInfo
 from rocketq.client.producer.latency_faults import LatencyFaults
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
 
 QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+
+QueueChoice: TypeAlias = Callable[[PublishInfo], MessageQueue]
+"""How one message's queue is found once the topic's queues are known."""
 
 
 def by_hash(queues: Sequence[MessageQueue], message: Message, argument: Hashable) -> MessageQueue:

@@ -194,7 +194,7 @@ class TransactionProducer(Producer):
         message.unique_key = outgoing.msg_id
         # Before the broker can ask about a message it has to know whom to ask.
         await self._introduce(outgoing.topic)
-        sent = await self._delivery.start(outgoing, None, timeout_s)
+        sent = await self._sender.start(outgoing, None, timeout_s)
         if sent.status is not SendStatus.SEND_OK:
             logger.warning("half message %s is not safe: %s", sent.msg_id, sent.status.name)
         return HalfMessage(message, outgoing.topic, sent)
@@ -326,4 +326,4 @@ class TransactionProducer(Producer):
         if self._trace is not None:
             hooks.append(self._trace.end_transaction)
         for hook in hooks:
-            tell("an end-transaction hook", hook, context)
+            tell("an end-transaction hook failed", hook, context)

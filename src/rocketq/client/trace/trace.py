@@ -1,6 +1,6 @@
 """Message trace: producers and consumers record what happens to messages in a topic.
 
-Records (`trace_records.py`) are collected and sent in the background, several in a message,
+Records (`records.py`) are collected and sent in the background, several in a message,
 by a producer of its own that is never traced itself. Tracing never holds up the traced:
 with 2048 records waiting, further ones are dropped and counted.
 """
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Final, Protocol
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.hooks import ConsumeContext, EndTransactionContext, SendContext
@@ -31,23 +31,38 @@ from rocketq.message.message import Message
 from rocketq.message.names import TRACE_TOPIC
 from rocketq.message.properties.codec import PropertyName
 
-if TYPE_CHECKING:
-    from rocketq.client.producer.producer import Producer
-
 logger = logging.getLogger(__name__)
 
-GROUP_PREFIX = "_INNER_TRACE_PRODUCER"
-_WAITING_MAX = 2048
-_RECORDS_PER_MESSAGE = 20
-_BODY_MAX = 128_000
-_LINGER_S = 0.5
-_CLOSE_WITHIN_S = 3.0
+PRODUCE: Final = "PRODUCE"
+CONSUME: Final = "CONSUME"
+_GROUP_PREFIX: Final = "_INNER_TRACE_PRODUCER"
+_WAITING_MAX: Final = 2048
+_RECORDS_PER_MESSAGE: Final = 20
+_BODY_MAX: Final = 128_000
+_LINGER_S: Final = 0.5
+_CLOSE_WITHIN_S: Final = 3.0
+
+
+class RecordSender(Protocol):
+    """The producer that records are sent with."""
+
+    async def send(self, message: Message) -> object: ...
+
+    async def close(self) -> None: ...
+
+
+def trace_group(group: str, kind: str) -> str:
+    """The producer group that traces a group; `kind` is PRODUCE or CONSUME."""
+    return f"{_GROUP_PREFIX}-{group}-{kind}"
 
 
 class Trace:
     """Collects and sends the records of one producer or consumer."""
 
-    def __init__(self, instance: ClientInstance, producer: Producer, topic: str) -> None:
+    def __init__(
+        self, instance: ClientInstance, producer: RecordSender, *, topic: str = TRACE_TOPIC
+    ) -> None:
+        """`producer` is the trace's own from now on."""
         self._instance = instance
         self._producer = producer
         self._topic = topic
@@ -56,17 +71,6 @@ class Trace:
         self._stop = asyncio.Event()
         self._dropped = 0
         self._task = asyncio.create_task(self._run(), name="rocketq trace")
-
-    @classmethod
-    async def start(
-        cls, instance: ClientInstance, group: str, kind: str, *, topic: str = TRACE_TOPIC
-    ) -> Trace:
-        """Begin to trace a group; `kind` is PRODUCE or CONSUME."""
-        from rocketq.client.producer.producer import Producer
-
-        name = f"{GROUP_PREFIX}-{group}-{kind}"
-        producer = Producer.inner(instance, group=name)
-        return cls(instance, producer, topic)
 
     async def close(self) -> None:
         """Send what is waiting, then stop."""

@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import Literal, Self, Unpack
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.config import ClientConfig, ClientOptions
 from rocketq.client.consumer.allocation import AllocationStrategy, Average
 from rocketq.client.consumer.held_queues import AssignmentListener
@@ -379,7 +378,7 @@ class LitePullConsumer:
         """The offset of the first message stored at or after a moment."""
         session = self._running()
         wire = self._wire(queue)
-        address = (await find_broker(session.instance.routes, wire)).address
+        address = (await session.instance.routes.broker_of(wire)).address
         return await session.instance.api.search_offset(address, wire, timestamp_ms(moment))
 
     def pause(self, *queues: MessageQueue) -> None:

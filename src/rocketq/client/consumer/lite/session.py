@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.consumer.allocation import AllocationStrategy
 from rocketq.client.consumer.held_queues import AssignmentListener, tell_assignment
 from rocketq.client.consumer.offset_store import LocalOffsetStore, OffsetStore, RemoteOffsetStore
@@ -251,7 +250,7 @@ class LitePullSession:
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """The first offset there is, and the one after the last."""
-        address = (await find_broker(self.instance.routes, queue)).address
+        address = (await self.instance.routes.broker_of(queue)).address
         api = self.instance.api
         return await api.min_offset(address, queue), await api.max_offset(address, queue)
 

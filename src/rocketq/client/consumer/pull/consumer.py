@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Literal, Self, Unpack
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.queue_brokers import find_broker
 from rocketq.client.cluster.routes import MASTER_ID
 from rocketq.client.config import ClientConfig, ClientOptions
 from rocketq.client.consumer.allocation import AllocationStrategy, Average
@@ -161,7 +160,7 @@ class PullSession:
         if suspend_ms:
             flags |= PullFlag.SUSPEND
         broker_id = self._suggested_ids.get(queue, MASTER_ID)
-        broker = await find_broker(self.instance.routes, queue, broker_id)
+        broker = await self.instance.routes.broker_of(queue, broker_id)
         response = await self.instance.api.pull(
             broker.address,
             group=self.group,
@@ -468,21 +467,21 @@ class PullConsumer:
         """The offset after the last message."""
         session = self._running()
         wire = self._wire(queue)
-        address = (await find_broker(session.instance.routes, wire)).address
+        address = (await session.instance.routes.broker_of(wire)).address
         return await session.instance.api.max_offset(address, wire)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the first message there still is."""
         session = self._running()
         wire = self._wire(queue)
-        address = (await find_broker(session.instance.routes, wire)).address
+        address = (await session.instance.routes.broker_of(wire)).address
         return await session.instance.api.min_offset(address, wire)
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time."""
         session = self._running()
         wire = self._wire(queue)
-        address = (await find_broker(session.instance.routes, wire)).address
+        address = (await session.instance.routes.broker_of(wire)).address
         return await session.instance.api.search_offset(address, wire, timestamp_ms)
 
     # ----------------------------------------------------------------------- helpers

@@ -40,7 +40,8 @@ from rocketq.client.errors import (
     MissingListener,
 )
 from rocketq.client.hooks import ConsumeHook
-from rocketq.client.trace.trace import Trace
+from rocketq.client.producer.producer import Producer
+from rocketq.client.trace.trace import CONSUME, Trace, trace_group
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.message.names import TRACE_TOPIC
 from rocketq.message.queue import MessageQueue
@@ -239,9 +240,8 @@ class PushConsumer:
         hooks = list(settings.hooks)
         trace = None
         if settings.trace_topic is not None:
-            trace = await Trace.start(
-                instance, settings.group, kind="CONSUME", topic=settings.trace_topic
-            )
+            tracer = Producer.inner(instance, trace_group(settings.group, CONSUME))
+            trace = Trace(instance, tracer, topic=settings.trace_topic)
             hooks.append(trace)
         return PushSession(
             instance,

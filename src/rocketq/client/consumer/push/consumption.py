@@ -103,7 +103,7 @@ class Consumption:
             namespace=self._settings.namespace,
         )
         for hook in self._hooks:
-            tell("a consume hook, before the listener,", hook.before, piece.context)
+            tell("a consume hook failed before the listener", hook.before, piece.context)
 
     def _run_after(self, piece: Piece, elapsed_ms: int) -> None:
         context = piece.context
@@ -117,4 +117,4 @@ class Consumption:
             context.status = "SUCCESS" if context.success else "FAILED"
         context.properties["ConsumeContextType"] = context.status
         for hook in self._hooks:
-            tell("a consume hook, after the listener,", hook.after, context)
+            tell("a consume hook failed after the listener", hook.after, context)
