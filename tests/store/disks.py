@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from rocketq.store.files.disk import Disk, DiskUsage
@@ -45,6 +46,10 @@ class FaultyDisk(Disk):
     def write(self, descriptor: int, data: bytes | memoryview, offset: int) -> None:
         self._check("write", self._paths[descriptor])
         super().write(descriptor, data, offset)
+
+    def write_all(self, descriptor: int, pieces: Sequence[memoryview], offset: int) -> None:
+        self._check("write_all", self._paths[descriptor])
+        super().write_all(descriptor, pieces, offset)
 
     def sync(self, descriptor: int) -> None:
         self.syncs.append(self._paths[descriptor])

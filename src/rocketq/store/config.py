@@ -16,6 +16,8 @@ from rocketq.common.config import ConfigError, key
 QUEUE_ENTRY_SIZE: Final = 20
 INDEX_HEADER_SIZE: Final = 40
 
+_LARGEST_TRANSFER: Final = 4_194_304 - 64
+
 _DELAY_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -131,6 +133,13 @@ class StoreConfig:
     ha_housekeeping_interval: int = 20_000
     ha_transfer_batch_size: int = 32_768
     ha_max_gap_not_in_sync: int = 268_435_456
+    ha_flow_control_enable: bool = False
+    max_ha_transfer_byte_in_second: int = 104_857_600
+    # Of RocketMQ 4: with fewer slaves than needed within so many bytes nobody waits, and the
+    # answer is SLAVE_NOT_AVAILABLE. 0, as in RocketMQ 5: wait for as long as slaveTimeout.
+    ha_slave_fallbehind_max: int = 0
+    # A slave that has nothing gets the file that is being written, or all there is.
+    sync_from_last_file: bool = False
     slave_timeout: int = 3_000
     total_replicas: int = 1
     in_sync_replicas: int = 1
@@ -166,9 +175,28 @@ class StoreConfig:
             ("flush_interval_consume_queue", 1),
             ("clean_resource_interval", 1),
             ("max_mapped_queue_files", 16),
+            ("ha_listen_port", 0),
+            ("ha_send_heartbeat_interval", 100),
+            ("ha_housekeeping_interval", 1_000),
+            ("ha_transfer_batch_size", 1),
+            ("ha_max_gap_not_in_sync", 1),
+            ("ha_slave_fallbehind_max", 0),
+            ("max_ha_transfer_byte_in_second", 1),
+            ("slave_timeout", 1),
+            ("total_replicas", 1),
+            ("in_sync_replicas", 1),
+            ("min_in_sync_replicas", 1),
         ):
             if getattr(self, name) < lowest:
                 raise ConfigError(f"{name}={getattr(self, name)}: must be at least {lowest}")
+        # A Java slave takes a piece only if it and its head fit into 4 MiB.
+        if self.ha_transfer_batch_size > _LARGEST_TRANSFER:
+            raise ConfigError(
+                f"haTransferBatchSize={self.ha_transfer_batch_size}: "
+                f"must be at most {_LARGEST_TRANSFER}"
+            )
+        if self.ha_listen_port > 65_535:
+            raise ConfigError(f"haListenPort={self.ha_listen_port}: must be at most 65535")
         if self.enable_d_leger_commit_log or self.store_type.lower() not in ("default", ""):
             raise ConfigError("storeType and enableDLegerCommitLog: only the default store exists")
         if not re.fullmatch(r"\s*\d{1,2}(\s*;\s*\d{1,2})*\s*", self.delete_when):

@@ -47,6 +47,9 @@ from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.queues.queue_table import take_queue_table, write_queue_table
 from rocketq.store.queues.reader import QueueReader
 from rocketq.store.queues.time_search import Boundary, offset_by_time
+from rocketq.store.replication.log_source import LogSource
+from rocketq.store.replication.received_log import ReceivedLog
+from rocketq.store.replication.replicas import Replicas
 from rocketq.store.results import AppendResult, GetResult, PutStatus
 from rocketq.store.upkeep.retention import Retention
 from rocketq.store.upkeep.statistics import StoreStatistics, readable_size
@@ -87,6 +90,7 @@ class MessageStore:
         self.clock = clock
         self.disk = disk or Disk()
         self.flags = RunningFlags(self._apply_flags)
+        self._role = config.broker_role
         self.recovery: RecoveryReport | None = None
         """What opening found; None before."""
         self._is_open = False
@@ -130,9 +134,25 @@ class MessageStore:
             self._checkpoint,
             clock,
             self._appender,
-            on_flushed=self._catch_up,
+            on_flushed=self._note_flushed,
             on_failure=self._disk_failed,
         )
+        self.received = ReceivedLog(
+            self._log,
+            self._dispatcher,
+            self._cold,
+            self._flush,
+            is_sync_flush=config.is_sync_flush,
+            catch_up=self._catch_up,
+        )
+        """The log as a slave appends to it."""
+        self.replicas = Replicas(
+            config,
+            LogSource(self._log, self._cold),
+            watch_log=self._log.when_grown,
+            on_enough=self._apply_flags,
+        )
+        """The slaves, while this is a master."""
         self._derived = DerivedFlush(
             config,
             self._queues,
@@ -224,6 +244,8 @@ class MessageStore:
         try:
             await self._services.aclose()
             self._catch_up()
+            if self._role is BrokerRole.SLAVE:
+                self.received.cut_unfinished()
             # Nothing may be left to do for a start that finds no abort file: RocketMQ does
             # not look at what it thinks is finished.
             is_complete = (
@@ -274,18 +296,47 @@ class MessageStore:
         self.config = config
         self._appender.configure(config)
         self._reader.configure(config)
+        self.replicas.configure(config)
+
+    # --- Role
+
+    @property
+    def role(self) -> BrokerRole:
+        """Whether this store takes messages, and whether senders wait for slaves."""
+        return self._role
+
+    def take_role(self, role: BrokerRole) -> None:
+        """Be master or slave from now on. Whoever sends or receives the log has stopped."""
+        if self._role is BrokerRole.SLAVE and role is not BrokerRole.SLAVE:
+            self._catch_up()
+            self.received.cut_unfinished()
+        self._role = role
+        self.replicas.take_role(role)
+        self._apply_flags()
 
     # --- Durability
 
-    def durable(self, position: int) -> asyncio.Future[PutStatus] | None:
-        """A future for when everything before a position is on the disk.
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether there may be anything to wait for in `durable`."""
+        return self.config.is_sync_flush or self.replicas.are_waited_for
 
-        None where there is nothing to wait for. All who wait for the same flush get the same
-        future.
+    def durable(self, position: int) -> asyncio.Future[PutStatus] | None:
+        """A future for when everything before a position is as safe as it has to be.
+
+        That is on the disk with SYNC_FLUSH, and in enough slaves of a SYNC_MASTER; both are
+        waited for at the same time. None where there is nothing to wait for. All who wait for
+        the same flush or the same reports get the same future.
         """
-        if not self.config.is_sync_flush or position <= self._log.flushed:
-            return None
-        return self._flush.durable(position)
+        flushed = None
+        if self.config.is_sync_flush and position > self._log.flushed:
+            flushed = self._flush.durable(position)
+        if not self.replicas.are_waited_for:
+            return flushed
+        copied = self.replicas.wait(position)
+        if flushed is None or copied is None:
+            return copied if flushed is None else flushed
+        return _both(flushed, copied)
 
     async def flush(self) -> None:
         """Make everything durable now."""
@@ -331,6 +382,10 @@ class MessageStore:
         """Set the one who is told of messages that can be read."""
         self._dispatcher.listener = listener
 
+    def _note_flushed(self) -> None:
+        self._catch_up()
+        self.received.flushed()
+
     def _record_waits(self) -> None:
         """A record was written and not dispatched, the first after all were."""
         if self.config.is_sync_flush:
@@ -344,7 +399,7 @@ class MessageStore:
         end = self.confirm_offset
         if self._dispatcher.position >= end:
             return
-        replay = Replay(self._dispatcher, self._queues.open_tail, False, False)
+        replay = Replay(self._dispatcher, self._queues.open_tail, False, False, is_growing=True)
         waiting = LogReplay(self._log.segments, self._dispatcher.position, end, replay)
         if not waiting.run():
             self._note_dispatch_failure()
@@ -377,12 +432,11 @@ class MessageStore:
         self.flags.set(Flag.NOT_WRITEABLE, f"the disk failed: {error}")
 
     def _apply_flags(self) -> None:
-        takes = (
-            self._is_open
-            and self.flags.is_writeable
-            and self.config.broker_role is not BrokerRole.SLAVE
-        )
-        self._appender.refusal = 0 if takes else PutStatus.SERVICE_NOT_AVAILABLE
+        takes = self._is_open and self.flags.is_writeable and self._role is not BrokerRole.SLAVE
+        refusal = PutStatus.PUT_OK if takes else PutStatus.SERVICE_NOT_AVAILABLE
+        if takes and not self.replicas.are_enough:
+            refusal = PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
+        self._appender.refusal = refusal
 
     @property
     def is_page_cache_busy(self) -> bool:
@@ -553,11 +607,16 @@ class MessageStore:
                 self._log.unmap_idle()
 
     def _write_checkpoint(self, *, is_clean: bool = False) -> None:
+        end, flushed = self._log.end, self._log.flushed
+        if self._role is BrokerRole.SLAVE:
+            # Behind this may lie the beginning of a record: nothing to be missed.
+            end = min(end, self._dispatcher.position)
+            flushed = min(flushed, end)
         progress = Progress(
-            log_end=self._log.end,
+            log_end=end,
             dispatched=self._dispatcher.position,
-            log_durable=self._log.flushed,
-            queues_durable=min(self._derived.queues_durable, self._log.flushed),
+            log_durable=flushed,
+            queues_durable=min(self._derived.queues_durable, flushed),
             index_durable=self._derived.index_durable,
             record_start=min(self._log.marks.oldest, self._dispatcher.position),
             index_files=len(self._index.files) if self._index is not None else 0,
@@ -594,6 +653,21 @@ class MessageStore:
             "remainHowManyDataToFlush": readable_size(self._log.end - self._log.flushed),
             **self._retention.runtime_info(),
         }
+
+
+def _both(
+    flushed: asyncio.Future[PutStatus], copied: asyncio.Future[PutStatus]
+) -> asyncio.Future[PutStatus]:
+    """When both have ended; of two failures that of the copies is told, as in RocketMQ."""
+    both: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+
+    def look(_: asyncio.Future[PutStatus]) -> None:
+        if flushed.done() and copied.done() and not both.done():
+            both.set_result(copied.result() or flushed.result())
+
+    flushed.add_done_callback(look)
+    copied.add_done_callback(look)
+    return both
 
 
 def _memory_bytes(config: StoreConfig) -> int:

@@ -24,6 +24,7 @@ from rocketq.store.durability.replay import (
     INCOMPLETE,
     MISPLACED,
     NO_ROOM,
+    UNFINISHED,
     Replay,
 )
 from rocketq.store.files.segment import Segment
@@ -190,6 +191,8 @@ class LogReplay(LogPass):
             self.last_timestamp = max(self.last_timestamp, self._replay.last_timestamp)
             if status == NO_ROOM:
                 return False
+            if status == UNFINISHED:
+                return True
             if status == BLANK:
                 if not self._after_blank(segment):
                     return True

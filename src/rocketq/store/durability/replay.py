@@ -29,6 +29,7 @@ MISPLACED = 100
 NO_ROOM = 101
 INCOMPLETE = 102
 IMPLAUSIBLE = 103
+UNFINISHED = 104
 
 NEVER = 1 << 62
 _MAX_QUEUE_ID = cython.declare(cython.int, QUEUE_ID_LIMIT)
@@ -48,12 +49,14 @@ class Replay:
         require_crc: cython.bint,
         complete_from: cython.longlong = NEVER,
         marks=None,
+        is_growing: cython.bint = False,
     ) -> None:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
         From `complete_from` on records are looked at for missing ends: the checksum of the
-        body says nothing about the properties, which come last. What rocketq writes ends them
-        with a separator. `marks` are told where records begin, now and then.
+        body says nothing about the properties, which come last. `marks` are told where records
+        begin, now and then. With `is_growing` the log may end in the middle of a record, whose
+        rest is still to come: the run ends before it.
         """
         self.position = 0  # behind the last record dispatched
         self.count = 0
@@ -63,6 +66,7 @@ class Replay:
         self._check_crc = check_crc
         self._require_crc = require_crc
         self._complete_from = complete_from
+        self._is_growing = is_growing
         self._marks = marks
         self._mark_at = 0 if marks is not None else NEVER
         self._tails = {}
@@ -80,6 +84,10 @@ class Replay:
         tail: QueueTail
         self.position = position
         while self.position < stop:
+            if self._is_growing and _is_unfinished(
+                view, self.position - segment_start, stop - segment_start
+            ):
+                return UNFINISHED
             check = check_record(
                 view, self.position - segment_start, self._check_crc, self._require_crc
             )
@@ -139,5 +147,18 @@ def _is_plausible(fields: RecordFields) -> cython.bint:
 
 @cython.cfunc
 def _is_complete(fields: RecordFields) -> cython.bint:
-    size: cython.Py_ssize_t = len(fields.properties)
-    return size == 0 or fields.properties[size - 1] == 2
+    """Whether all of the properties are there.
+
+    What was not written reads as zeros, and text has none. Records of a Java master lie in the
+    log of its slave as that master wrote them, so nothing can be said of how they end.
+    """
+    return b"\0" not in fields.properties
+
+
+@cython.cfunc
+def _is_unfinished(view, at: cython.longlong, stop: cython.longlong) -> cython.bint:
+    """Whether the record that begins here reaches beyond a place of the file."""
+    if stop - at < 8:
+        return True
+    size: cython.longlong = int.from_bytes(view[at : at + 4], "big", signed=True)
+    return size > stop - at

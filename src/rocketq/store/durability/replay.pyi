@@ -11,6 +11,7 @@ MISPLACED: Final = 100
 NO_ROOM: Final = 101
 INCOMPLETE: Final = 102
 IMPLAUSIBLE: Final = 103
+UNFINISHED: Final = 104
 NEVER: Final = 1 << 62
 
 class Replay:
@@ -28,5 +29,6 @@ class Replay:
         require_crc: bool,
         complete_from: int = ...,
         marks: RecordMarks | None = None,
+        is_growing: bool = False,
     ) -> None: ...
     def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int: ...

@@ -15,13 +15,15 @@ import errno
 import mmap
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 PAGE_SIZE: Final = 4_096
 
 _ZEROS: Final = bytes(1 << 20)
+_PIECES_AT_ONCE: Final = 512
+"""The system takes up to 1024 in one call."""
 
 # Conditions that pass by themselves: space, quota, descriptors or memory come back.
 _PASSING: Final = frozenset(
@@ -88,6 +90,16 @@ class Disk:
             written = os.pwrite(descriptor, view, offset)
             view = view[written:]
             offset += written
+
+    def write_all(self, descriptor: int, pieces: Sequence[memoryview], offset: int) -> None:
+        """Write pieces one behind the other through the descriptor."""
+        for first in range(0, len(pieces), _PIECES_AT_ONCE):
+            together = pieces[first : first + _PIECES_AT_ONCE]
+            size = sum(map(len, together))
+            written = os.pwritev(descriptor, together, offset)
+            if written < size:
+                self.write(descriptor, b"".join(together)[written:], offset + written)
+            offset += size
 
     def write_zeros(self, descriptor: int, offset: int, size: int) -> None:
         """Make a range of the file safe, and cheap, to write through its mapping."""

@@ -7,7 +7,7 @@ the mapping.
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -116,6 +116,11 @@ class Segment:
         """Write through the descriptor, at a position of the row."""
         with self._descriptor_for_now() as descriptor:
             self._disk.write(descriptor, data, offset - self.start)
+
+    def write_all(self, pieces: Sequence[memoryview], offset: int) -> None:
+        """Write pieces one behind the other through the descriptor, at a position of the row."""
+        with self._descriptor_for_now() as descriptor:
+            self._disk.write_all(descriptor, pieces, offset - self.start)
 
     def write_zeros(self, offset: int, size: int) -> None:
         """Make a range safe to write through the mapping, see `rocketq.store.files.disk`."""

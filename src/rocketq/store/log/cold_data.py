@@ -51,6 +51,11 @@ class ColdData:
         first = self._log.min_offset
         return first < self._written_from or self._log.end - first > self._memory_bytes
 
+    @property
+    def hot_from(self) -> int:
+        """What lies behind this is in memory, as far as can be told without asking."""
+        return max(self._written_from, self._log.end - self._memory_bytes)
+
     def range_of(
         self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
     ) -> ColdRange | None:
@@ -59,8 +64,7 @@ class ColdData:
         first = queue.read(offset) if queue is not None else None
         if queue is None or first is None or first.is_filler:
             return None
-        hot_from = max(self._written_from, self._log.end - self._memory_bytes)
-        if first.position >= hot_from:
+        if first.position >= self.hot_from:
             return None
         segment = self._log.segments.find(first.position)
         if segment is None:

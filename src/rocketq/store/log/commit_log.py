@@ -12,12 +12,13 @@ record does not fit, `make_room` moves it on.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from rocketq.message.record.writer import BLANK_SIZE, write_blank
 from rocketq.store.config import StoreConfig
+from rocketq.store.errors import StoreMismatch
 from rocketq.store.files.allocation import FileAllocation
 from rocketq.store.files.aside import Aside
 from rocketq.store.files.disk import PAGE_SIZE, Disk
@@ -70,6 +71,8 @@ class CommitLog:
             reserve=True,
         )
         self._allocation = FileAllocation(disk, self._file_size, config.warm_maped_file_enable)
+        self._on_growth: Callable[[], None] | None = None
+        self._limit_when_watched = 0
 
     # --- What there is
 
@@ -114,12 +117,32 @@ class CommitLog:
 
     # --- The end of the log
 
+    def when_grown(self, callback: Callable[[], None] | None) -> None:
+        """Have the next append reported, and no other after it; None: nobody wants to know.
+
+        The tail seems to be full until then, so that the append comes by here: those who want
+        to know pay for it, and nobody else.
+        """
+        self._unwatch()
+        if callback is not None:
+            self._on_growth = callback
+            self._limit_when_watched = self.tail.limit
+            self.tail.limit = min(self.tail.limit, self.tail.end)
+
+    def _unwatch(self) -> Callable[[], None] | None:
+        """Let the tail have its room back."""
+        callback, self._on_growth = self._on_growth, None
+        if callback is not None:
+            self.tail.limit = max(self.tail.limit, self._limit_when_watched)
+        return callback
+
     def end_at(self, position: int) -> None:
         """Go on from here: what lies behind is cut off, and its bytes are not left to be found.
 
         Neither RocketMQ nor anybody else compares a record's own idea of its position with
         the real one, so old records behind a new end could come back to life.
         """
+        self._unwatch()
         while self._segments.last is not None and self._segments.last.start >= position:
             if len(self._segments) == 1 and self._segments.last.start == position:
                 break
@@ -142,6 +165,12 @@ class CommitLog:
         """
         if size + BLANK_SIZE > self._file_size:
             return PutStatus.MESSAGE_ILLEGAL  # there is no file it could lie in
+        grown = self._unwatch()
+        if grown is not None:
+            # It is in the log when this turn is over, and so is whatever follows in it.
+            grown()
+            if self._has_room(size, is_mapped=is_mapped):
+                return PutStatus.PUT_OK
         now = self._monotonic()
         if now < self._retry_at:
             return PutStatus.CREATE_MAPPED_FILE_FAILED
@@ -183,6 +212,12 @@ class CommitLog:
             tail.limit = tail.end
             raise
         tail.limit = max(tail.limit, tail.end + len(records))
+
+    def _has_room(self, size: int, *, is_mapped: bool) -> bool:
+        tail = self.tail
+        if tail.view is None or tail.end + size + BLANK_SIZE > tail.segment_end:
+            return False
+        return not is_mapped or tail.end + size <= tail.limit
 
     def _make_room(self, size: int, *, is_mapped: bool) -> None:
         tail = self.tail
@@ -246,6 +281,45 @@ class CommitLog:
             ]
             folders = sorted(roomy or folders)
         return folders[start // self._file_size % len(folders)] / file_name(start)
+
+    # --- Bytes of another log
+
+    def receive(self, position: int, pieces: Sequence[memoryview]) -> None:
+        """Add bytes that somebody else's log has from this position on, as they are.
+
+        They lie in one file and begin where this log ends; an empty log begins with them. They
+        need not end where a record ends. Raises `OSError` if they cannot be written: then
+        nothing of them is there.
+        """
+        size = sum(map(len, pieces))
+        tail = self.tail
+        if not len(self._segments):
+            if position % self._file_size:
+                raise StoreMismatch(
+                    f"the master's log begins at {position}, which is no multiple of "
+                    f"mappedFileSizeCommitLog={self._file_size}: both must have the same"
+                )
+            tail.end = self.flushed = position
+            self.marks.start_from(position)
+        assert position == tail.end, (position, tail.end)
+        if tail.view is None or tail.end == tail.segment_end:
+            self._roll()
+        if tail.end + size > tail.segment_end:
+            raise StoreMismatch(
+                f"the master's file goes on behind {tail.segment_end}, where ours ends: "
+                f"mappedFileSizeCommitLog={self._file_size} must be the same on both"
+            )
+        segment = self._segments.last
+        assert segment is not None
+        try:
+            segment.write_all(pieces, position)
+        except OSError:
+            segment.clear_from(position)
+            raise
+        tail.end = position + size
+        tail.limit = max(tail.limit, tail.end)
+        if tail.segment_end - tail.end < self._file_size // 4:
+            self._allocation.prepare(self._path_of(tail.segment_end), tail.segment_end)
 
     # --- Durability
 

@@ -1,0 +1,162 @@
+"""A slave's log: bytes of the master's, appended as they come, dispatched record by record.
+
+Bytes come in pieces that end anywhere, so the log may end in the middle of a record. What is
+whole is dispatched, and so can be read; the rest waits for its end. When the store is closed,
+or the broker becomes master, an unfinished record is cut off: the master sends it again.
+
+    dispatched                           end of the log
+    ------------------------------------|=========|
+    whole records, readable              beginning of a record
+
+How much there is for a master to count on: what is in the page cache, or with SYNC_FLUSH what
+is on the disk.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.durability.flush import LogFlush
+from rocketq.store.durability.log_scan import LogScan
+from rocketq.store.log.cold_data import ColdData
+from rocketq.store.log.commit_log import CommitLog
+
+logger = logging.getLogger(__name__)
+
+_MARK_EVERY: Final = 1 << 18
+
+
+class ReceivedLog:
+    """Owned by the store; runs on the event loop alone."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        dispatcher: Dispatcher,
+        cold: ColdData,
+        flush: LogFlush,
+        *,
+        is_sync_flush: bool,
+        catch_up: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._dispatcher = dispatcher
+        self._cold = cold
+        self._flush = flush
+        self._is_sync_flush = is_sync_flush
+        self._catch_up = catch_up
+        self._is_dispatch_planned = False
+        self._stuck_at = -1
+        self._mark_at = 0
+        self._on_durable: Callable[[], None] | None = None
+
+    @property
+    def begin(self) -> int:
+        return self._log.min_offset
+
+    @property
+    def end(self) -> int:
+        """Where the next byte goes; 0 for a log that has none."""
+        return self._log.end
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self._log.segments) == 0
+
+    @property
+    def safe_end(self) -> int:
+        """How much a master may count on."""
+        return self._log.flushed if self._is_sync_flush else self._log.end
+
+    def begins_file(self, position: int) -> bool:
+        return position % self._log.file_size == 0
+
+    async def flush(self) -> None:
+        """Wait until all of it is on the disk."""
+        await self._flush.flush()
+
+    def when_durable(self, callback: Callable[[], None] | None) -> None:
+        """Have it told when `safe_end` has grown by a flush."""
+        self._on_durable = callback
+
+    def append(self, position: int, pieces: Sequence[memoryview]) -> None:
+        """Take bytes that begin at the end of the log, or in an empty one at a file's beginning.
+
+        They become readable in the next turn: the report that they are here goes out first.
+        Raises `OSError` when they cannot be written, `StoreMismatch` when they do not fit.
+        """
+        if self.is_empty:
+            self._log.receive(position, pieces)
+            # Nothing before this was ever here: queues begin with what comes now.
+            self._dispatcher.position = position
+            self._cold.start_from(position)
+        else:
+            self._log.receive(position, pieces)
+        if self._is_sync_flush:
+            self._flush.request()
+        elif not self._is_dispatch_planned:
+            self._is_dispatch_planned = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._is_dispatch_planned = False
+        if self._dispatcher.position == self._stuck_at:
+            return  # damage: looked at again by housekeeping, not with every piece
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Make readable what is whole."""
+        before = self._dispatcher.position
+        try:
+            self._catch_up()
+        except OSError as error:
+            logger.error("received records cannot be dispatched: %s", error)
+        reached = self._dispatcher.position
+        is_stuck = reached == before and self._log.end - reached > self._log.file_size // 2
+        self._stuck_at = reached if is_stuck else -1
+        if reached >= self._mark_at:
+            self._log.marks.note(reached)
+            self._mark_at = reached + _MARK_EVERY
+
+    def flushed(self) -> None:
+        """The log is on the disk up to `CommitLog.flushed`."""
+        if self._on_durable is not None and self._is_sync_flush:
+            self._on_durable()
+
+    def cut_unfinished(self) -> None:
+        """Let the log end where its last whole record ends."""
+        if self._dispatcher.position < self._log.end and not self.is_empty:
+            logger.info(
+                "the log ends at %d: %d bytes of an unfinished record are cut off",
+                *(self._dispatcher.position, self._log.end - self._dispatcher.position),
+            )
+            self._log.end_at(self._dispatcher.position)
+
+    def last_record(self) -> tuple[int, memoryview] | None:
+        """Where the last whole record begins, and its bytes; None if there is none."""
+        end = self._dispatcher.position
+        start = self._dispatcher.last_start
+        if not self._log.min_offset <= start < end:
+            start = self._find_last(end)
+        if start < 0:
+            return None
+        head = self._log.read(start, 4)
+        record = None
+        if head is not None:
+            record = self._log.read(start, int.from_bytes(head, "big", signed=True))
+        return (start, record) if record is not None else None
+
+    def _find_last(self, end: int) -> int:
+        """Read the newest part of the log that has a record; files end with blank space."""
+        segments = self._log.segments
+        starts = [segment.start for segment in segments if segment.start < end]
+        for start in (self._log.marks.oldest, *reversed(starts)):
+            if self._log.min_offset <= start < end:
+                last = -1
+                for found in LogScan(segments, start, end, check_crc=False):
+                    last = found.position
+                if last >= 0:
+                    return last
+        return -1

@@ -1,0 +1,276 @@
+"""The slaves of a broker that is master: who is connected, who has what, who waits for it.
+
+    log grows  ->  every slave that has all the rest is sent the new part, at the end of the turn
+    report     ->  senders whose messages enough slaves have by now are answered, at once
+
+Counting copies, the master is always one of them. With `needed` copies a sender is answered
+when the log up to its message is in the reports of `needed - 1` slaves.
+
+A slave is in sync while it is connected and less than `haMaxGapNotInSync` bytes behind. Two
+settings of RocketMQ speak of slaves in sync; there they have an effect only in groups with a
+controller or an acting master, here in every group
+whose master is a SYNC_MASTER:
+
+    minInSyncReplicas           with fewer copies in sync no message is taken at all
+    enableAutoInSyncReplicas    no more copies are waited for than are in sync, but not fewer
+                                than minInSyncReplicas
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from rocketq.store.config import BrokerRole, StoreConfig
+from rocketq.store.replication.log_source import LogSource
+from rocketq.store.replication.slave_link import SlaveLink
+from rocketq.store.replication.waits import ReplicaWaits
+from rocketq.store.results import PutStatus
+
+logger = logging.getLogger(__name__)
+
+_MOST_SLAVES: Final = 64
+_LOOK_EVERY_S: Final = 1.0
+
+WatchLog = Callable[[Callable[[], None] | None], None]
+
+
+class SlaveState(NamedTuple):
+    """One slave, for whoever asks how it is."""
+
+    address: str
+    acknowledged: int
+    lag: int
+    is_in_sync: bool
+    bytes_per_second: int
+    position: int
+
+
+class Replicas:
+    """Owned by the store; runs on the event loop alone."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        source: LogSource,
+        *,
+        watch_log: WatchLog,
+        on_enough: Callable[[], None],
+    ) -> None:
+        """`on_enough` is called whenever `are_enough` changes."""
+        self.are_enough = True
+        """Whether messages may be taken: enough copies are in sync."""
+        self._config = config
+        self._source = source
+        self._watch_log = watch_log
+        self._on_enough = on_enough
+        self._role = config.broker_role
+        self._links: dict[SlaveLink, None] = {}
+        self._waits = ReplicaWaits()
+        self._server: asyncio.Server | None = None
+        self._is_push_planned = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.configure(config)
+
+    # Life
+
+    async def listen(self, host: str, port: int) -> None:
+        """Let slaves come. Raises `OSError` where the port is taken."""
+        assert self._server is None
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: SlaveLink(self, self._source, self._config), host, port
+        )
+        self._look()
+
+    @property
+    def port(self) -> int:
+        """Where slaves come to."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Send slaves away, and let nobody wait for them."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for link in list(self._links):
+            link.close("this broker is no master any more, or stops")
+        self._watch_log(None)
+        self._waits.end_all(PutStatus.FLUSH_SLAVE_TIMEOUT)
+        if server is not None:
+            await server.wait_closed()
+
+    def configure(self, config: StoreConfig) -> None:
+        """Take over settings; the role is not one of them."""
+        self._config = config
+        self._waits.timeout_s = config.slave_timeout / 1000
+        for link in self._links:
+            link.configure(config)
+        self._judge()
+
+    def take_role(self, role: BrokerRole) -> None:
+        self._role = role
+        self._judge()
+
+    # Slaves
+
+    def joined(self, link: SlaveLink) -> bool:
+        """A slave has connected; False if it may not stay."""
+        if self._server is None or len(self._links) >= _MOST_SLAVES:
+            return False
+        self._links[link] = None
+        logger.info("slave %s has connected", link.address)
+        return True
+
+    def left(self, link: SlaveLink) -> None:
+        if self._links.pop(link, self) is not self:
+            logger.info(
+                "slave %s is gone; it had the log up to %d", link.address, link.acknowledged
+            )
+            self._judge()
+
+    def reported(self, link: SlaveLink) -> None:
+        """A slave has said how much it has."""
+        self._waits.reached(self.safe_position)
+        if not self.are_enough:
+            self._judge()
+
+    def refusal(self, position: int) -> str | None:
+        """Why a slave whose log ends here cannot be sent ours; None if it can."""
+        begin, end = self._source.begin, self._source.end
+        if position < 0:
+            return f"it says that its log ends at {position}"
+        if position > end:
+            return (
+                f"its log goes on to {position}, this one ends at {end}: it has what this master "
+                "has lost, or is another's slave. Delete its store directory to let it begin "
+                "anew, or start it as master if what it has is wanted"
+            )
+        if 0 < position < begin:
+            return (
+                f"its log ends at {position}, this one begins at {begin}: what lies between is "
+                "gone. Delete its store directory to let it begin anew"
+            )
+        return None
+
+    @property
+    def start_of_new_slave(self) -> int:
+        """What a slave gets first that has nothing."""
+        if self._config.sync_from_last_file:
+            return max(self._source.last_file, self._source.begin)
+        return self._source.begin
+
+    def states(self) -> list[SlaveState]:
+        return [
+            SlaveState(
+                link.address,
+                link.acknowledged,
+                link.lag,
+                self._is_in_sync(link),
+                link.bytes_per_second,
+                link.position,
+            )
+            for link in self._links
+        ]
+
+    # The log
+
+    def watch(self) -> None:
+        """Some slave has everything: it wants to be told of more."""
+        if not self._is_push_planned:
+            self._watch_log(self._grown)
+
+    def _grown(self) -> None:
+        """A record is being written."""
+        if not self._is_push_planned:
+            self._is_push_planned = True
+            asyncio.get_running_loop().call_soon(self._push)
+
+    def _push(self) -> None:
+        self._is_push_planned = False
+        for link in list(self._links):
+            if link.is_caught_up:
+                link.pump()
+
+    # Senders
+
+    @property
+    def are_waited_for(self) -> bool:
+        """Whether any sender waits for slaves at all."""
+        config = self._config
+        most = config.in_sync_replicas
+        if config.enable_auto_in_sync_replicas:
+            most = max(most, config.min_in_sync_replicas)
+        return self._role is BrokerRole.SYNC_MASTER and most > 1
+
+    def wait(self, position: int) -> asyncio.Future[PutStatus] | None:
+        """A future for when enough copies reach a position; None if nobody waits for that."""
+        needed = self.needed
+        if self._role is not BrokerRole.SYNC_MASTER or needed <= 1:
+            return None
+        if self.safe_position(needed) >= position:
+            return None
+        limit = self._config.ha_slave_fallbehind_max
+        if limit > 0 and 1 + sum(self._is_within(link, limit) for link in self._links) < needed:
+            return _answered(PutStatus.SLAVE_NOT_AVAILABLE)
+        return self._waits.wait(position, needed)
+
+    @property
+    def needed(self) -> int:
+        """How many copies a message must have now before it is acknowledged."""
+        config = self._config
+        if not config.enable_auto_in_sync_replicas:
+            return config.in_sync_replicas
+        return max(min(config.in_sync_replicas, self.in_sync), config.min_in_sync_replicas)
+
+    @property
+    def in_sync(self) -> int:
+        """How many copies are in sync, the master's among them."""
+        return 1 + sum(map(self._is_in_sync, self._links))
+
+    def _is_in_sync(self, link: SlaveLink) -> bool:
+        return self._is_within(link, self._config.ha_max_gap_not_in_sync)
+
+    @staticmethod
+    def _is_within(link: SlaveLink, limit: int) -> bool:
+        return link.acknowledged >= 0 and link.lag < limit
+
+    def safe_position(self, needed: int) -> int:
+        """Up to where the log has so many copies."""
+        if needed <= 1:
+            return self._source.end
+        reports = sorted((link.acknowledged for link in self._links), reverse=True)
+        return reports[needed - 2] if len(reports) >= needed - 1 else -1
+
+    # Whether there are enough
+
+    def _look(self) -> None:
+        """A slave that falls behind says nothing of it, so it has to be looked for."""
+        self._judge()
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY_S, self._look)
+
+    def _judge(self) -> None:
+        least = self._config.min_in_sync_replicas
+        is_asked = self._role is BrokerRole.SYNC_MASTER and least > 1
+        are_enough = not is_asked or self.in_sync >= least
+        if are_enough != self.are_enough:
+            self.are_enough = are_enough
+            if are_enough:
+                logger.info("%d copies are in sync: messages are taken again", self.in_sync)
+            else:
+                logger.error(
+                    "%d copies are in sync, minInSyncReplicas=%d: no message is taken",
+                    *(self.in_sync, least),
+                )
+            self._on_enough()
+
+
+def _answered(status: PutStatus) -> asyncio.Future[PutStatus]:
+    future: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+    future.set_result(status)
+    return future
