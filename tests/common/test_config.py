@@ -1,6 +1,7 @@
 """Configuration files and the dataclasses they become."""
 
 import logging
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 
 from rocketq.common.config import (
     ConfigError,
+    check_ranges,
     format_properties,
     key,
     load,
     load_all,
+    parse_changes,
     parse_properties,
     settings,
     update,
@@ -139,3 +142,44 @@ values = st.text("abc XYZ/:=#!-_.,;", max_size=20).map(str.strip)
 def test_plain_lines_are_read_as_they_are(properties: dict[str, str]) -> None:
     text = "".join(f"{name}={value}\n" for name, value in properties.items())
     assert parse_properties(text) == properties
+
+
+no_controls = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=20)
+
+
+@given(no_controls.map(str.strip))
+def test_a_setting_is_one_line_of_the_file_whatever_is_in_it(name: str) -> None:
+    text = format_properties(BrokerConfig(broker_name=name))
+    assert load(BrokerConfig, parse_properties(text)) == BrokerConfig(broker_name=name)
+    assert "\nnamesrvAddr" not in text
+
+
+@pytest.mark.parametrize("control", ["\n", "\r", "\0", "\x0b", "\x1f", "\x7f", "\x85", "\u2028"])
+def test_control_characters_are_refused(control: str) -> None:
+    for value in (f"b{control}namesrvAddr=evil", control, f"b{control}"):
+        with pytest.raises(ConfigError, match="line feeds"):
+            update(BrokerConfig(), {"brokerName": value})
+
+
+def test_changes_over_the_wire_are_short_and_text() -> None:
+    assert parse_changes(b"brokerName=b\n") == {"brokerName": "b"}
+    with pytest.raises(ConfigError, match="allowed are"):
+        parse_changes(b"a=1\n" * 20_000)
+    with pytest.raises(ConfigError, match="not a text"):
+        parse_changes(b"a=\xff")
+
+
+@pytest.mark.parametrize(
+    ("port", "fits"), [(0, True), (65_535, True), (-1, False), (65_536, False)]
+)
+def test_numbers_have_ranges(port: int, fits: bool) -> None:
+    ranges = {"listen_port": (0.0, 65_535.0), "flush_interval_ms": (1.0, math.inf)}
+    config = BrokerConfig(listen_port=port)
+    check_ranges(BrokerConfig(), ranges)  # what is not set is not checked
+    if fits:
+        check_ranges(config, ranges)
+    else:
+        with pytest.raises(ConfigError, match=f"listenPort={port}: must be 0.0 to 65535.0"):
+            check_ranges(config, ranges)
+    with pytest.raises(ConfigError, match="flushIntervalMs=0: must be at least 1"):
+        check_ranges(StoreConfig(flush_interval_ms=0), ranges)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
+from rocketq.common.config import parse_properties
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.remoting.codes import RequestCode, ResponseCode
 from rocketq.remoting.headers.header import RequestHeader
@@ -434,6 +435,48 @@ async def test_a_wrong_value_is_refused_and_nothing_changes(caller: Caller) -> N
     assert "orderMessageEnable=perhaps" in (answer.remark or "")
     text = bytes((await caller.ask(RequestCode.GET_NAMESRV_CONFIG)).body).decode()
     assert "scanNotActiveBrokerInterval=5000\n" in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"productEnvName=center\\nkvConfigPath=/tmp/x\n",
+        b"productEnvName=center\\u000akvConfigPath=/tmp/x\n",
+        b"productEnvName=center\\rkvConfigPath=/tmp/x\n",
+        b"productEnvName=center\\\n\\nkvConfigPath=/tmp/x\n",
+    ],
+)
+async def test_no_line_feed_gets_past_the_black_list(
+    caller: Caller, tmp_path: Path, body: bytes
+) -> None:
+    answer = await caller.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "line feeds" in (answer.remark or "")
+    assert not (tmp_path / "namesrv.properties").exists()
+
+
+async def test_a_backslash_does_not_join_lines_of_the_file(caller: Caller, tmp_path: Path) -> None:
+    body = b"productEnvName=center\\\\\n"
+    assert (await caller.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body)).code == 0
+    stored = parse_properties((tmp_path / "namesrv.properties").read_text())
+    assert stored["productEnvName"] == "center\\"
+    assert stored["returnOrderTopicConfigToBroker"] == "true"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scanNotActiveBrokerInterval=0",
+        "defaultThreadPoolQueueCapacity=0",
+        "listenPort=70000",
+        "serverChannelMaxIdleTimeSeconds=-1",
+        f"waitSecondsForService={'9' * 5000}",
+    ],
+)
+async def test_a_value_out_of_range_is_refused(caller: Caller, line: str) -> None:
+    answer = await caller.ask(RequestCode.UPDATE_NAMESRV_CONFIG, line.encode())
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert line[:40] in (answer.remark or "")
 
 
 # --- the server itself --------------------------------------------------------------------

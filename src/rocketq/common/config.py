@@ -7,20 +7,24 @@ Values are int, float, bool, str, Path, an Enum (by name) or one of these or Non
     config = load(StoreConfig, parse_properties(path.read_text()))
 
 A key nobody knows is a warning that names the nearest known one, a value that does not
-fit is an error that names key, value and what is allowed.
+fit is an error that names key, value and what is allowed. No value has control characters:
+a line feed in one would become a line of its own, and a key of its own, in the file that a
+server writes its settings to.
 """
 
 import dataclasses
 import difflib
 import enum
 import logging
+import math
 import re
 import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from rocketq.common.buffers import Buffer
 from rocketq.common.errors import RocketqError
 from rocketq.common.naming import camel_case
 from rocketq.common.numbers import parse_float, parse_int64
@@ -41,8 +45,11 @@ def key(name: str) -> dict[str, str]:
 
 # -- text <-> properties ------------------------------------------------------------------
 
+_BACKSLASH: Final = "\\"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CHANGES_LIMIT: Final = 64 * 1024
 _PAIR = re.compile(r"((?:[^\\:=\s]|\\.)*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
 
 
@@ -58,6 +65,16 @@ def parse_properties(text: str) -> dict[str, str]:
         assert match is not None, line  # matches anything
         properties[_unescape(match[1])] = _unescape(match[2].rstrip())
     return properties
+
+
+def parse_changes(body: Buffer) -> dict[str, str]:
+    """Settings that somebody wants changed over the wire, in properties syntax."""
+    if len(body) > _CHANGES_LIMIT:
+        raise ConfigError(f"{len(body)} bytes of settings, allowed are {_CHANGES_LIMIT}")
+    try:
+        return parse_properties(bytes(body).decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the settings are not a text: {error}") from None
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -90,8 +107,19 @@ def _unescape(text: str) -> str:
 
 
 def format_properties(config: object) -> str:
-    """All settings as `key=value` lines, the form in which servers report them (3.14)."""
-    return "".join(f"{name}={value}\n" for name, value in to_properties(config).items())
+    """All settings as `key=value` lines."""
+    return format_lines(to_properties(config))
+
+
+def format_lines(properties: Mapping[str, str]) -> str:
+    """The form in which servers report their settings and write them to files.
+
+    A backslash is doubled: one at the end of a value would continue its line.
+    """
+    return "".join(
+        f"{name}={value.replace(_BACKSLASH, _BACKSLASH * 2)}\n"
+        for name, value in properties.items()
+    )
 
 
 def to_properties(config: object) -> dict[str, str]:
@@ -185,6 +213,8 @@ def _values(cls: type, properties: Mapping[str, str]) -> dict[str, Any]:
 
 def parse_value(setting: Setting, text: str) -> Any:
     """Convert one value, or say what would have been allowed."""
+    if _CONTROL.search(text):
+        raise _refused(setting, repr(text), "a text without line feeds and the like")
     text = text.strip()
     if setting.optional and not text:
         return None
@@ -212,6 +242,18 @@ def parse_value(setting: Setting, text: str) -> Any:
         return Path(text)
     assert kind is str, setting
     return text
+
+
+def check_ranges(config: object, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Refuse numbers that lie outside: field -> the least and the greatest allowed value."""
+    for setting in settings(type(config)).values():
+        value = getattr(config, setting.field)
+        if setting.field not in ranges or value is None:
+            continue
+        least, greatest = ranges[setting.field]
+        if not least <= value <= greatest:
+            allowed = f"{least} to {greatest}" if greatest < math.inf else f"at least {least}"
+            raise _refused(setting, str(value), allowed)
 
 
 def _refused(setting: Setting, text: str, allowed: str) -> ConfigError:

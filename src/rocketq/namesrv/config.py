@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.common import config as config_text
-from rocketq.common.config import ConfigError
+from rocketq.common.config import check_ranges
 from rocketq.common.files import write_atomically
 
 # Keys nobody may change over the wire, whatever `configBlackList` says: they name files and
@@ -20,6 +20,35 @@ from rocketq.common.files import write_atomically
 _NEVER_UPDATED: Final = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
 )
+
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_DAY_S: Final = 24 * 60 * 60
+_THREADS: Final = (0, 10_000)
+_CAPACITY: Final = (1, 10_000_000)
+_BYTES: Final = (0, 1 << 30)
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "listen_port": (0, 65_535),
+    "scan_not_active_broker_interval": (1, _DAY_MS),
+    "un_register_broker_queue_capacity": _CAPACITY,
+    "wait_seconds_for_service": (0, _DAY_S),
+    "server_channel_max_idle_time_seconds": (0, _DAY_S),
+    "server_socket_backlog": (1, 65_535),
+    "server_socket_snd_buf_size": _BYTES,
+    "server_socket_rcv_buf_size": _BYTES,
+    "shutdown_wait_time_seconds": (0, _DAY_S),
+    "client_request_thread_pool_nums": _THREADS,
+    "client_request_thread_pool_queue_capacity": _CAPACITY,
+    "default_thread_pool_nums": _THREADS,
+    "default_thread_pool_queue_capacity": _CAPACITY,
+    "server_worker_threads": _THREADS,
+    "server_selector_threads": _THREADS,
+    "server_callback_executor_threads": _THREADS,
+    "server_oneway_semaphore_value": _CAPACITY,
+    "server_async_semaphore_value": _CAPACITY,
+    "write_buffer_high_water_mark": _BYTES,
+    "write_buffer_low_water_mark": _BYTES,
+}
 
 
 def _home(*parts: str) -> Callable[[], str]:
@@ -81,13 +110,7 @@ class NamesrvConfig:
     write_buffer_low_water_mark: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.listen_port <= 65_535:
-            raise ConfigError(f"listenPort={self.listen_port}: a port is a number from 0 to 65535")
-        if self.scan_not_active_broker_interval <= 0:
-            raise ConfigError(
-                f"scanNotActiveBrokerInterval={self.scan_not_active_broker_interval}: "
-                "the time between two scans is at least 1 ms"
-            )
+        check_ranges(self, _RANGES)
 
     @property
     def locked_keys(self) -> frozenset[str]:
@@ -110,4 +133,4 @@ class LiveConfig:
     def text(self) -> str:
         """All options as `key=value` lines, in the order of their keys."""
         options = config_text.to_properties(self.current)
-        return "".join(f"{key}={options[key]}\n" for key in sorted(options))
+        return config_text.format_lines(dict(sorted(options.items())))

@@ -1,6 +1,6 @@
 """Requests about the key-value settings and the NameServer's own options."""
 
-from rocketq.common.config import ConfigError, parse_properties
+from rocketq.common.config import ConfigError, parse_changes
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import KvConfig
 from rocketq.remoting.bodies.route import KVTable
@@ -71,9 +71,9 @@ class SettingsProcessor:
 
     def _update_config(self, request: Command, connection: Connection) -> Command:
         try:
-            changes = parse_properties(bytes(request.body).decode())
-        except UnicodeDecodeError as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"not a text: {error}") from None
+            changes = parse_changes(request.body)
+        except ConfigError as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if not self._config.current.locked_keys.isdisjoint(changes):
             raise RequestRejected(
                 ResponseCode.NO_PERMISSION, "Can not update config in black list."
