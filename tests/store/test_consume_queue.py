@@ -226,7 +226,7 @@ async def test_the_table_of_queues_is_gone_while_a_store_is_open(tmp_path: Path)
     async with MessageStore(config) as store:
         assert not (tmp_path / FILE_NAME).exists()
         assert bodies(store) == [b"body"]
-        store.delete_topic("orders")
+        await store.delete_topic("orders")
     async with MessageStore(config) as store:
         result = store.get("orders", 0, 0, 9)
         assert result.status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.FOUND)

@@ -321,6 +321,23 @@ def test_a_torn_record_without_property_checksum_is_cut_off(
         assert asyncio.run(read()) == [b"whole"]
 
 
+def test_a_property_with_a_zero_in_it_is_no_torn_record(tmp_path: Path) -> None:
+    config, copy = small_config(tmp_path / "running"), small_config(tmp_path / "killed")
+
+    async def make() -> None:
+        async with MessageStore(config) as store:
+            store.append(message(b"first", properties=b"name\1va\0lue\0"))
+            store.append(message(b"second"))
+            shutil.copytree(config.root, copy.root)
+
+    async def read() -> list[bytes]:
+        async with MessageStore(copy) as store:
+            return [m.body for m in read_queue(store)]
+
+    asyncio.run(make())
+    assert asyncio.run(read()) == [b"first", b"second"]
+
+
 def hit_by(template: Template, position: int) -> list[Written]:
     """The message whose record holds a position.
 

@@ -214,11 +214,11 @@ async def test_deleting_a_topic_forgets_its_numbers(tmp_path: Path, clock: Manua
         for number in range(10):
             store.append(message(b"%d" % number, queue_id=number % 2))
             store.append(message(b"other", topic="other"))
-        assert store.delete_topic("orders") == 2
+        assert await store.delete_topic("orders") == 2
         assert store.topics() == ["other"]
         assert not (tmp_path / "consumequeue" / "orders").exists()
         assert store.get("orders", 0, 0, 9).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
-        assert store.delete_topic("orders") == 0
+        assert await store.delete_topic("orders") == 0
         assert len(bodies(store, "other")) == 10
 
 

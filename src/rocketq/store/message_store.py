@@ -29,6 +29,7 @@ from rocketq.message.record.writer import InvalidRecord
 from rocketq.store.arrival import ArrivalListener
 from rocketq.store.config import BrokerRole, StoreConfig
 from rocketq.store.dispatch import Dispatcher
+from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.checkpoint import Checkpoint, Progress
 from rocketq.store.durability.flush import DerivedFlush, LogFlush
 from rocketq.store.durability.log_scan import Damage, LogReplay
@@ -107,6 +108,11 @@ class MessageStore:
             _mapped_limit(config),
         )
         self._queues.on_failure = self._log_failed
+        self.beginnings = Beginnings(config.root, self.disk)
+        """Where topics that were deleted and made again begin; see `begin_topic`."""
+        self.on_beginning: Callable[[str, int], None] | None = None
+        """Called with a topic and its position when the topic's life ends there."""
+        self._queues.begins_at = self.beginnings.get
         self._index: Index | None = None
         if config.message_index_enable:
             self._index = Index(
@@ -134,6 +140,7 @@ class MessageStore:
             self._checkpoint,
             clock,
             self._appender,
+            self.beginnings,
             on_flushed=self._note_flushed,
             on_failure=self._disk_failed,
         )
@@ -172,6 +179,7 @@ class MessageStore:
             self.disk,
             self.flags,
             clock,
+            self.beginnings,
         )
         self.statistics = StoreStatistics(self._appender, self._reader)
         self._services = AsyncExitStack()
@@ -213,6 +221,7 @@ class MessageStore:
         crashed = self._abort.exists
         self._checkpoint.load()
         self._log.load()
+        self.beginnings.load(self._log.min_offset)
         self._queues.load()
         if self._index is not None:
             self._index.load()
@@ -221,7 +230,13 @@ class MessageStore:
         known_end = progress.log_end if progress is not None and is_known else None
         self._queues.expect(take_queue_table(self.config.root, known_end))
         recovery = Recovery(
-            self.config, self._log, self._queues, self._index, self._checkpoint, self._dispatcher
+            self.config,
+            self._log,
+            self._queues,
+            self._index,
+            self._checkpoint,
+            self._dispatcher,
+            self.beginnings,
         )
         report = recovery.run(crashed=crashed)
         self._queues.repair = recovery.repair_queue
@@ -272,6 +287,7 @@ class MessageStore:
         if self._index is not None:
             self._index.close()
         self._log.close()
+        self.beginnings.close()
         self._checkpoint.close()
 
     async def __aenter__(self) -> "MessageStore":
@@ -399,7 +415,14 @@ class MessageStore:
         end = self.confirm_offset
         if self._dispatcher.position >= end:
             return
-        replay = Replay(self._dispatcher, self._queues.open_tail, False, False, is_growing=True)
+        replay = Replay(
+            self._dispatcher,
+            self._queues.open_tail,
+            False,
+            False,
+            is_growing=True,
+            beginnings=self.beginnings.by_name,
+        )
         waiting = LogReplay(self._log.segments, self._dispatcher.position, end, replay)
         if not waiting.run():
             self._note_dispatch_failure()
@@ -499,10 +522,11 @@ class MessageStore:
         if self._index is None:
             return QueryResult([], 0, 0)
         max_count = min(max_count, self.config.max_msgs_num_batch)
+        beginning = self.beginnings.get(topic)
         buffers: list[memoryview] = []
         for _ in range(3):
             positions = self._index.find(topic, key, max_count, begin_ms, end_ms)
-            records = [self.look_up(position) for position in positions]
+            records = [self.look_up(position) for position in positions if position >= beginning]
             buffers = [record for record in records if record is not None]
             if buffers or not positions:
                 break
@@ -574,9 +598,47 @@ class MessageStore:
 
     # --- Keeping
 
-    def delete_topic(self, topic: str) -> int:
-        """Delete a topic's queues; its messages stay in the log until that is cleaned."""
-        return self._queues.remove_topic(topic)
+    async def delete_topic(self, topic: str) -> int:
+        """Delete a topic's queues; its messages stay in the log until that is cleaned.
+
+        Returns when nothing can bring them back any more. A topic of the same name that is
+        made meanwhile is another one already.
+        """
+        if not self._queues.queue_ids(topic):
+            return 0
+        removed = self._end_life(topic, self._log.end)
+        await self._sync_beginnings()
+        return removed
+
+    async def begin_topic(self, topic: str, position: int) -> bool:
+        """Take over that a topic was deleted where the log ended here, from another copy of it.
+
+        Returns whether that was new, when it is on the disk.
+        """
+        if position <= self.beginnings.get(topic):
+            return False
+        self._end_life(topic, position)
+        await self._sync_beginnings()
+        return True
+
+    def _end_life(self, topic: str, position: int) -> int:
+        """In one turn: what is before the position is gone, what is added now is new."""
+        try:
+            self.beginnings.begin(topic, position)
+        except OSError as error:
+            self._log_failed(error)
+            raise
+        removed = self._queues.end_life(topic, position)
+        if self.on_beginning is not None:
+            self.on_beginning(topic, position)
+        return removed
+
+    async def _sync_beginnings(self) -> None:
+        try:
+            await asyncio.to_thread(self.beginnings.sync)
+        except OSError as error:
+            self._disk_failed(error)
+            raise
 
     def clean_expired_queues(self) -> int:
         """Delete queues whose messages are all gone, the system's excepted."""

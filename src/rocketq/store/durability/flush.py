@@ -19,7 +19,7 @@ store is opened anew and reads what is really there.
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from queue import SimpleQueue
 from typing import Final, Protocol
 
@@ -27,9 +27,9 @@ from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
 from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
+from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.checkpoint import Checkpoint
 from rocketq.store.files.disk import PAGE_SIZE, Disk
-from rocketq.store.files.segment import Segment
 from rocketq.store.index.index import Index
 from rocketq.store.log.commit_log import CommitLog
 from rocketq.store.queues.consume_queue import QueueSync
@@ -48,6 +48,12 @@ class LogState(Protocol):
     def last_timestamp(self) -> int: ...
 
 
+class Syncable(Protocol):
+    """Something that can be waited for, in a thread, until it is on the disk."""
+
+    def sync(self) -> None: ...
+
+
 class LogFlush:
     """Owned by the store; runs on the event loop, waits for the disk in threads."""
 
@@ -58,6 +64,7 @@ class LogFlush:
         checkpoint: Checkpoint,
         clock: Clock,
         appender: LogState,
+        beginnings: Beginnings,
         *,
         on_flushed: Callable[[], None],
         on_failure: Callable[[OSError], None],
@@ -67,6 +74,7 @@ class LogFlush:
         self._checkpoint = checkpoint
         self._clock = clock
         self._appender = appender
+        self._beginnings = beginnings
         self._on_flushed = on_flushed
         self._on_failure = on_failure
         self._failure: OSError | None = None
@@ -122,9 +130,13 @@ class LogFlush:
         self._running = group
         self._running_to = self._log.end
         timestamp = self._appender.last_timestamp
-        segments = self._log.unflushed()
+        waited_for: list[Syncable] = [*self._log.unflushed()]
+        if not self._beginnings.is_synced:
+            # No message may be durable while the end of the life before it is not: the next
+            # start would find two of the same number.
+            waited_for.insert(0, self._beginnings)
         try:
-            await self._thread.run(_sync_all, segments)
+            await self._thread.run(_sync_all, waited_for)
         except OSError as error:
             self._fail(error)
         else:
@@ -210,7 +222,7 @@ class DiskThread:
         self._thread: threading.Thread | None = None
 
     def run(
-        self, work: Callable[[list[Segment]], None], segments: list[Segment]
+        self, work: Callable[[list[Syncable]], None], waited_for: list[Syncable]
     ) -> asyncio.Future[None]:
         """Have it done; the future gets what it raises."""
         loop = asyncio.get_running_loop()
@@ -222,7 +234,7 @@ class DiskThread:
         def do() -> None:
             error: BaseException | None = None
             try:
-                work(segments)
+                work(waited_for)
             except BaseException as raised:
                 error = raised
             try:
@@ -253,9 +265,9 @@ def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
         future.set_exception(error)
 
 
-def _sync_all(segments: list[Segment]) -> None:
-    for segment in segments:
-        segment.sync()
+def _sync_all(waited_for: Sequence[Syncable]) -> None:
+    for one in waited_for:
+        one.sync()
 
 
 class DerivedFlush:

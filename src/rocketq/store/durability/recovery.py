@@ -23,6 +23,7 @@ from typing import Final
 from rocketq.message.record.reader import RecordFields, check_record, read_record
 from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
+from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.checkpoint import Checkpoint
 from rocketq.store.durability.log_scan import Damage, LogReplay, LogScan
 from rocketq.store.durability.replay import NEVER, Replay
@@ -67,6 +68,7 @@ class Recovery:
         index: Index | None,
         checkpoint: Checkpoint,
         dispatcher: Dispatcher,
+        beginnings: Beginnings,
     ) -> None:
         self._config = config
         self._log = log
@@ -74,6 +76,7 @@ class Recovery:
         self._index = index
         self._checkpoint = checkpoint
         self._dispatcher = dispatcher
+        self._beginnings = beginnings
 
     def run(self, *, crashed: bool) -> RecoveryReport:
         """Bring everything into a state from which the store can go on."""
@@ -94,6 +97,7 @@ class Recovery:
             "reading the log from %d on, after a %s", report.start, "crash" if crashed else "stop"
         )
         self._queues.set_log_range(self._log.min_offset, _NO_END)
+        self._queues.remove_earlier_lives(self._beginnings.marks())
         self._read(report)
         self._log.end_at(report.end)
         self._note_durable(report)
@@ -207,6 +211,7 @@ class Recovery:
             self._config.force_verify_prop_crc,
             self._complete_from(),
             marks,
+            beginnings=self._beginnings.by_name,
         )
         log_pass = LogReplay(self._log.segments, start, stop, replay)
         if not log_pass.run():

@@ -17,6 +17,7 @@ cdef class Replay:
     cdef bint _is_growing
     cdef object _marks
     cdef long long _mark_at
+    cdef dict _beginnings
     cdef dict _tails
 
     cdef QueueTail _find(self, bytes topic, int queue_id)

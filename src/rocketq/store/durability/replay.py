@@ -50,13 +50,15 @@ class Replay:
         complete_from: cython.longlong = NEVER,
         marks=None,
         is_growing: cython.bint = False,
+        beginnings=None,
     ) -> None:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
         From `complete_from` on records are looked at for missing ends: the checksum of the
         body says nothing about the properties, which come last. `marks` are told where records
         begin, now and then. With `is_growing` the log may end in the middle of a record, whose
-        rest is still to come: the run ends before it.
+        rest is still to come: the run ends before it. Records that lie before the beginning of
+        their topic, by `beginnings`, are stepped over.
         """
         self.position = 0  # behind the last record dispatched
         self.count = 0
@@ -69,6 +71,7 @@ class Replay:
         self._is_growing = is_growing
         self._marks = marks
         self._mark_at = 0 if marks is not None else NEVER
+        self._beginnings = beginnings or None
         self._tails = {}
 
     def run(
@@ -100,7 +103,12 @@ class Replay:
                 return IMPLAUSIBLE
             if self.position >= self._complete_from and not _is_complete(fields):
                 return INCOMPLETE
-            tail = self._find(fields.topic, fields.queue_id)
+            if self._beginnings is not None and self.position < self._beginnings.get(
+                fields.topic, 0
+            ):
+                tail = None  # of a topic that was deleted since
+            else:
+                tail = self._find(fields.topic, fields.queue_id)
             if tail is not None and not self._dispatcher.dispatch(
                 tail,
                 fields.properties,
@@ -149,10 +157,12 @@ def _is_plausible(fields: RecordFields) -> cython.bint:
 def _is_complete(fields: RecordFields) -> cython.bint:
     """Whether all of the properties are there.
 
-    What was not written reads as zeros, and text has none. Records of a Java master lie in the
-    log of its slave as that master wrote them, so nothing can be said of how they end.
+    What rocketq writes ends them with a separator. Records of a Java master lie in the log of its
+    slave as that master wrote them, which need not end so; but what was not written reads as
+    zeros, and text has none.
     """
-    return b"\0" not in fields.properties
+    size: cython.Py_ssize_t = len(fields.properties)
+    return size == 0 or fields.properties[size - 1] == 2 or b"\0" not in fields.properties
 
 
 @cython.cfunc

@@ -30,5 +30,6 @@ class Replay:
         complete_from: int = ...,
         marks: RecordMarks | None = None,
         is_growing: bool = False,
+        beginnings: dict[bytes, int] | None = None,
     ) -> None: ...
     def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int: ...

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from rocketq.message.record.reader import RecordFields
 from rocketq.store.config import StoreConfig
+from rocketq.store.durability.beginnings import read_beginnings
 from rocketq.store.durability.log_scan import LogScan
 from rocketq.store.errors import StoreMismatch
 from rocketq.store.files.disk import ReadOnlyDisk
@@ -122,8 +123,11 @@ def check_store(root: str | Path, config: StoreConfig | None = None) -> Iterator
     keys: dict[int, list[int]] = {}
     scan = LogScan(segments, segments.first.start if segments.first is not None else 0)
     count = 0
+    beginnings = {topic.encode(): at for topic, at in read_beginnings(root).items()}
     for position, fields in scan:
         count += 1
+        if position < beginnings.get(fields.topic, 0):
+            continue  # of a topic that was deleted since
         yield from _check_order(queues, position, fields)
         for key_hash in key_hashes(fields):
             keys.setdefault(key_hash, []).append(position)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rocketq.message.message import MessageExt
 from rocketq.message.record.reader import decode_record
 from rocketq.store.config import StoreConfig
+from rocketq.store.durability.beginnings import read_beginnings
 from rocketq.store.durability.log_scan import LogScan
 from rocketq.store.files.disk import ReadOnlyDisk
 from rocketq.store.files.segments import Segments
@@ -18,7 +19,10 @@ from rocketq.store.inspect.check import config_for
 def dump_store(
     root: str | Path, topic: str | None = None, config: StoreConfig | None = None
 ) -> Iterator[MessageExt]:
-    """The messages of a directory, of one topic or of all, in the order of the log."""
+    """The messages of a directory, of one topic or of all, in the order of the log.
+
+    Those of topics that were deleted since are left out.
+    """
     config = config_for(root, config)
     segments = Segments(
         config.commit_log_folders,
@@ -30,8 +34,11 @@ def dump_store(
     if segments.first is None:
         return
     wanted = topic.encode() if topic is not None else None
+    beginnings = {name.encode(): at for name, at in read_beginnings(Path(root)).items()}
     for position, fields in LogScan(segments, segments.first.start):
         if wanted is not None and fields.topic != wanted:
+            continue
+        if position < beginnings.get(fields.topic, 0):
             continue
         segment = segments.find(position)
         assert segment is not None, position

@@ -121,6 +121,17 @@ class ConsumeQueue:
             logger.warning("%s had entries %d to %d", self, expected.first, expected.end)
             self._note_gap()
 
+    def leave_out_before(self, beginning: int) -> None:
+        """Drop the entries of an earlier life of the topic, which the log had before this."""
+        if beginning == 0 or self.tail.end_position == 0:
+            return
+        if self.tail.end_position <= beginning:
+            self.clear()
+            return
+        first = self._entry(self._behind_fillers(self.first_offset))
+        if first.position < beginning:
+            self._note_gap()
+
     def create_empty(self) -> None:
         """Begin a queue that has no files yet."""
         self._set_end(0)
@@ -357,13 +368,20 @@ class ConsumeQueue:
         """
         if offset < self.end_offset:
             return self._correct(offset, position, size, tags_code)
+        if position < self.tail.end_position:
+            # Numbers grow with positions. RocketMQ does not write down that a topic was
+            # deleted, but the files of a topic that was made again tell.
+            logger.debug("%s: the record at %d is of an earlier life", self, position)
+            return True
         if offset > self.end_offset:
             self._note_gap()
             if self.end_offset == 0 and len(self._segments) == 0:
                 self.begin_at(offset)
+            reached = self.tail.end_position
             while self.end_offset < offset:
                 if not self.tail.put(0, FILLER_SIZE, 0):
                     return False
+                self.tail.end_position = reached
         return self.tail.put_at(offset, position, size, tags_code)
 
     def _note_gap(self) -> None:
@@ -378,11 +396,14 @@ class ConsumeQueue:
             return True
         entry = self._entry(offset)
         if (
-            entry != (position, size, tags_code)
+            entry.position != position
             and size != FILLER_SIZE
             and self._surroundings.is_entry_right(self, offset, entry)
         ):
-            logger.error("%s: the record at %d has the number of another", self, position)
+            if entry.position > position:
+                logger.debug("%s: the record at %d is of an earlier life", self, position)
+            else:
+                logger.error("%s: the record at %d has the number of another", self, position)
             return True
         if entry != (position, size, tags_code):
             segment = self._segments.find(offset * ENTRY_SIZE)
@@ -394,7 +415,7 @@ class ConsumeQueue:
                 return False
             self._synced_to = min(self._synced_to, offset * ENTRY_SIZE)
             self._surroundings.queue_dirtied(self)
-            if offset == self.end_offset - 1:
+            if offset == self.end_offset - 1 and size != FILLER_SIZE:
                 self.tail.end_position = position + size
         self._attach_for_reading()
         return True

@@ -9,7 +9,7 @@ been used for longest are let go of first.
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +51,8 @@ class ConsumeQueues:
         self._log_end = 0
         self._log_min = 0
         self._expected: QueueRanges = {}
+        self.begins_at: Callable[[str], int] = _from_the_start
+        """Where the present life of a topic begins in the log."""
         self.repair: Callable[[ConsumeQueue], None] | None = None
         """Makes a queue anew whose files were found damaged; set once the log is known."""
 
@@ -101,7 +103,7 @@ class ConsumeQueues:
 
     def ranges(self) -> QueueRanges:
         """What queues have; of those that were never opened, what they had to have."""
-        found = self._expected
+        found = {topic: by_id for topic, by_id in self._expected.items() if by_id}
         for queue in self.opened():
             numbers = QueueRange(queue.first_offset, queue.end_offset)
             found.setdefault(queue.topic, {})[queue.queue_id] = numbers
@@ -127,6 +129,7 @@ class ConsumeQueues:
         if queue is None:
             queue = self._new(topic, queue_id)
             queue.open(self._log_end)
+            queue.leave_out_before(self.begins_at(topic))
             expected = self._expected.get(topic, {}).pop(queue_id, None)
             if expected is not None:
                 queue.compare(expected)
@@ -211,6 +214,29 @@ class ConsumeQueues:
 
     # --- Removing
 
+    def remove_earlier_lives(self, topics: Iterable[str]) -> None:
+        """Delete what is left of queues of these topics that have no message in this life."""
+        for topic in topics:
+            for queue_id in self.queue_ids(topic):
+                queue = self.find(topic, queue_id)
+                if queue is not None and queue.end_offset == 0 and not queue.has_gap:
+                    self.remove(topic, queue_id)
+
+    def end_life(self, topic: str, position: int) -> int:
+        """Delete a topic's queues as they were at a position of the log: how many there were.
+
+        One that has got messages since, which happens only where a copy of the log is told
+        late, is made again without the earlier ones.
+        """
+        queue_ids = self.queue_ids(topic)
+        for queue_id in queue_ids:
+            queue = self.find(topic, queue_id)
+            if queue is None or queue.tail.end_position <= position:
+                self.remove(topic, queue_id)
+            elif self.repair is not None:
+                self.repair(queue)
+        return len(queue_ids)
+
     def remove_topic(self, topic: str) -> int:
         """Delete a topic's queues and forget their numbering."""
         removed = 0
@@ -226,6 +252,7 @@ class ConsumeQueues:
         self._dirty = [dirty for dirty in self._dirty if dirty is not queue]
         queue.destroy()
         self._expected.get(topic, {}).pop(queue_id, None)
+        self.incomplete.pop((topic, queue_id), None)
         del self._queues[topic][queue_id]
         self.tails[topic].pop(queue_id, None)
         if not self._queues[topic]:
@@ -296,3 +323,7 @@ class ConsumeQueues:
         for queue in self.opened():
             queue.close()
         self._mapped.clear()
+
+
+def _from_the_start(topic: str) -> int:
+    return 0

@@ -91,7 +91,7 @@ class QueueTail:
         False: the owner has no room for it.
         """
         at: cython.longlong = offset * _SIZE
-        if at == self.end:
+        if at == self.end and position >= self.end_position:
             if not self.put(position, size, tags_code):
                 return False
             if self.next_offset <= offset:

@@ -25,6 +25,7 @@ from typing import Final
 from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
 from rocketq.store.config import StoreConfig
+from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.running_flags import Flag, RunningFlags
 from rocketq.store.files.disk import Disk
 from rocketq.store.index.index import Index
@@ -51,6 +52,7 @@ class Retention:
         disk: Disk,
         flags: RunningFlags,
         clock: Clock,
+        beginnings: Beginnings,
     ) -> None:
         self._config = config
         self._log = log
@@ -59,6 +61,7 @@ class Retention:
         self._disk = disk
         self._flags = flags
         self._clock = clock
+        self._beginnings = beginnings
         self._asked = 0
         self._cleaned_to = 0
 
@@ -176,6 +179,7 @@ class Retention:
                 await asyncio.sleep(0)
         if self._index is not None:
             self._index.remove_below(log_min)
+        self._beginnings.forget_before(log_min)
         self._cleaned_to = max(self._cleaned_to, log_min)
 
     def remove_expired_queues(self, keep: Callable[[str], bool]) -> int:

@@ -93,7 +93,7 @@ class StorageAdminProcessor:
         """Queues of topics this broker no longer has."""
         for topic in self._store.topics():
             if topic not in self._topics and not self._topics.is_system(topic):
-                self._store.delete_topic(topic)
+                await self._store.delete_topic(topic)
         return request.reply()
 
     async def _delete_expired_files(self, request: Command, connection: Connection) -> Command:

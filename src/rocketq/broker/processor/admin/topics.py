@@ -134,7 +134,7 @@ class TopicAdminProcessor:
             self._topics.delete(name)
             self._offsets.remove_topic(name)
             self._stats.forget_topic(name)
-            self._store.delete_topic(name)
+            await self._store.delete_topic(name)
         await self._topics.settled()
         return request.reply()
 
