@@ -14,6 +14,7 @@ from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
+from rocketq.broker.timer import TimerMessages
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
@@ -41,6 +42,7 @@ class Services:
     stats: BrokerStats
     retries: RetryTopics
     scheduled: ScheduledMessages
+    timers: TimerMessages
     transactions: TransactionalMessages
 
     def put(self, topic: str, body: bytes = b"body", queue_id: int = 0, **properties: str) -> int:
@@ -110,6 +112,8 @@ async def opened(
         writer = MessageWriter(store)
         scheduled = ScheduledMessages(live, store, stats, tables / "delayOffset.json", clock)
         writer.add_transformation(scheduled.transform)
+        timers = TimerMessages(live, store, stats, clock)
+        writer.add_transformation(timers.transform)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
         for table in (topics, groups, offsets, scheduled):
             table.load()
@@ -127,6 +131,7 @@ async def opened(
                 stats=stats,
                 retries=RetryTopics(topics, groups, locks, stats),
                 scheduled=scheduled,
+                timers=timers,
                 transactions=transactions,
             )
         finally:

@@ -12,7 +12,6 @@ from rocketq.common.clock import SYSTEM_CLOCK, ManualClock
 from rocketq.common.service import running
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import decode_properties, encode_properties
-from rocketq.remoting import RequestRejected
 from rocketq.store import FlushDiskType
 from rocketq.store.queues.consume_queue import FILLER_SIZE, QueueEntry
 from tests.broker.services import Services, opened
@@ -72,16 +71,11 @@ async def test_half_messages_are_not_delayed(tmp_path: Path, clock: ManualClock)
         assert len(services.read(TRANSACTION_HALF_TOPIC)) == 1
 
 
-async def test_a_level_wins_over_a_timer_and_a_timer_alone_is_refused(
-    tmp_path: Path, clock: ManualClock
-) -> None:
+async def test_a_level_wins_over_a_timer(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as services:
         services.put("orders", DELAY="1", TIMER_DELAY_SEC="77")
         (waiting,) = services.read(SCHEDULE_TOPIC, 0)
         assert "TIMER_DELAY_SEC" not in waiting.properties
-
-        with pytest.raises(RequestRejected):
-            services.put("orders", TIMER_DELAY_SEC="77")
 
 
 async def test_it_is_delivered_when_its_time_has_come_and_not_before(

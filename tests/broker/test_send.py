@@ -179,8 +179,8 @@ async def test_oneway_messages_are_stored_and_not_answered(broker: TestBroker) -
         ),
         (
             "BenchmarkTest",
-            {"properties": "TIMER_DELAY_SEC\x0110\x02UNIQ_KEY\x01u\x02"},
-            ResponseCode.SYSTEM_ERROR,
+            {"properties": "TIMER_DELAY_SEC\x01999999\x02UNIQ_KEY\x01u\x02"},
+            ResponseCode.MESSAGE_ILLEGAL,
             "timer",
         ),
     ],

@@ -48,6 +48,7 @@ from rocketq.broker.processor.query import QueryProcessor
 from rocketq.broker.processor.reply import ReplyProcessor
 from rocketq.broker.processor.send import SendProcessor
 from rocketq.broker.processor.send_back import SendBackProcessor
+from rocketq.broker.processor.timer import TimerProcessor
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.runtime_info import RuntimeInfo
@@ -56,6 +57,7 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.request_modes import RequestModes
 from rocketq.broker.tables.topics import Topics
+from rocketq.broker.timer import TimerMessages
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
@@ -195,9 +197,11 @@ class Broker:
         retries = RetryTopics(topics, groups, locks, stats)
         scheduled = ScheduledMessages(live, store, stats, folder / "delayOffset.json", clock)
         writer.add_transformation(scheduled.transform)
+        timers = TimerMessages(live, store, stats, clock)
+        writer.add_transformation(timers.transform)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
         housekeeping = Housekeeping(live, groups, offsets, producers, consumers, store)
-        runtime_info = RuntimeInfo(live, store, stats, scheduled, clock)
+        runtime_info = RuntimeInfo(live, store, stats, scheduled, timers, clock)
         client = RemotingClient()
         registration = Registration(live, topics, client, self.address)
         topic_routes = TopicRoutes(live, topics, client, clock)
@@ -218,6 +222,7 @@ class Broker:
             ClientProcessor(live, topics, groups, producers, consumers, clock).routes(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
             LockProcessor(locks).routes(),
+            TimerProcessor(live, topics, timers, writer, clock, store_host).routes(),
             QueryProcessor(live, store).routes(),
             EndTransactionProcessor(live, transactions, writer, store, stats, clock).routes(),
             AssignmentProcessor(topics, groups, consumers, modes, topic_routes).routes(),
@@ -266,6 +271,7 @@ class Broker:
             running("consumer offsets", OffsetSaving(live, offsets).run),
             running("statistics", stats.run),
             running("delayed messages", scheduled.run),
+            running("timed messages", timers.run),
             running("transactions", transactions.run),
             running("housekeeping", housekeeping.run),
             _listening(server, config.bind_address, config.listen_port),

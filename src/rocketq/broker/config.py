@@ -93,6 +93,8 @@ class BrokerConfig:
     reject_transaction_message: bool = False
     store_reply_message_enable: bool = True
     recall_message_enable: bool = False
+    allow_recall_when_broker_not_writeable: bool = True
+    append_topic_for_timer_delete_key: bool = False
     enable_batch_push: bool = False
 
     # Pulling.

@@ -37,8 +37,6 @@ from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import get_property, remove_property, set_property
 from rocketq.remoting.bodies.registration import DataVersion
-from rocketq.remoting.codes import ResponseCode
-from rocketq.remoting.errors import RequestRejected
 from rocketq.store import MessageInner, MessageStore, PutStatus
 
 logger = logging.getLogger(__name__)
@@ -123,12 +121,14 @@ class ScheduledMessages:
         """Turn a message with a level into one that waits; leaves all others alone."""
         properties = message.properties
         level = delay_level(properties)
-        if level <= 0:
-            self._refuse_timers(properties)
-            return
-        if message.topic == TRANSACTION_HALF_TOPIC or transaction_type(message.sys_flag) not in (
-            SysFlag.TRANSACTION_NONE,
-            SysFlag.TRANSACTION_COMMIT,
+        if (
+            level <= 0
+            or message.topic == TRANSACTION_HALF_TOPIC
+            or transaction_type(message.sys_flag)
+            not in (
+                SysFlag.TRANSACTION_NONE,
+                SysFlag.TRANSACTION_COMMIT,
+            )
         ):
             return
         if level > self._highest:
@@ -145,14 +145,6 @@ class ScheduledMessages:
             # Look at its head as soon as the message is in the store.
             sleeping.is_watched = True
             self._loop.call_soon(self._wake, sleeping)
-
-    @staticmethod
-    def _refuse_timers(properties: bytes) -> None:
-        if any(get_property(properties, name) is not None for name in _TIMER_PROPERTIES):
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR,
-                "accurate timer message is not enabled, timerWheelEnable is false",
-            )
 
     # ------------------------------------------------------------------- delivering
 

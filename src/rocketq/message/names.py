@@ -67,6 +67,7 @@ FORBIDDEN_TOPICS: Final = frozenset(
         TRANSACTION_CHECK_MAX_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
+        TIMER_TOPIC,
     }
 )
 """The topics nobody may send to: their messages are made by the broker itself."""

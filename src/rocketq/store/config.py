@@ -154,9 +154,17 @@ class StoreConfig:
     enable_consume_queue_ext: bool = False
     enable_lmq: bool = False
     enable_multi_dispatch: bool = False
+
+    # Messages of any delay.
     timer_wheel_enable: bool = True
     timer_precision_ms: int = 1_000
     timer_max_delay_sec: int = 259_200
+    timer_roll_window_slot: int = 172_800
+    timer_congest_num_each_slot: int = 2**31 - 1
+    timer_flush_interval_ms: int = 1_000
+    timer_stop_enqueue: bool = False
+    timer_stop_dequeue: bool = False
+    mapped_file_size_timer_log: int = 100 * 1024 * 1024
 
     # rocketq's own.
     max_mapped_queue_files: int = 16_384
@@ -186,6 +194,10 @@ class StoreConfig:
             ("total_replicas", 1),
             ("in_sync_replicas", 1),
             ("min_in_sync_replicas", 1),
+            ("timer_flush_interval_ms", 10),
+            ("timer_max_delay_sec", 1),
+            ("timer_congest_num_each_slot", 1),
+            ("mapped_file_size_timer_log", 68),
         ):
             if getattr(self, name) < lowest:
                 raise ConfigError(f"{name}={getattr(self, name)}: must be at least {lowest}")
@@ -197,6 +209,11 @@ class StoreConfig:
             )
         if self.ha_listen_port > 65_535:
             raise ConfigError(f"haListenPort={self.ha_listen_port}: must be at most 65535")
+        if self.timer_precision_ms not in (10, 20, 50, 100, 200, 500, 1_000):
+            raise ConfigError(
+                f"timerPrecisionMs={self.timer_precision_ms}: must be 10, 20, 50, 100, 200, 500 "
+                "or 1000"
+            )
         if self.enable_d_leger_commit_log or self.store_type.lower() not in ("default", ""):
             raise ConfigError("storeType and enableDLegerCommitLog: only the default store exists")
         if not re.fullmatch(r"\s*\d{1,2}(\s*;\s*\d{1,2})*\s*", self.delete_when):

@@ -21,6 +21,7 @@ from rocketq.broker.processor.plain_send import SendPath
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.topics import Topics, check_topic_name, describe
+from rocketq.broker.timer.recall import RecallHandle
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
@@ -29,7 +30,12 @@ from rocketq.message import names
 from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
 from rocketq.message.ids import UniqueIds
-from rocketq.message.properties.codec import PropertyName, decode_properties, encode_properties
+from rocketq.message.properties.codec import (
+    PropertyName,
+    decode_properties,
+    encode_properties,
+    get_property,
+)
 from rocketq.message.properties.walk import scan_properties
 from rocketq.remoting import (
     Command,
@@ -159,7 +165,9 @@ class SendProcessor:
             result = self._put(message)
         except RequestRejected as refusal:
             return self._refusal(request, refusal)
-        reply = self._reply(request, result, queue_id, unique_key)
+        reply = self._reply(
+            request, result, queue_id, unique_key, self._recall_handle(header, message, unique_key)
+        )
         return self._acknowledge(request, reply, result, message, connection, is_new=is_new)
 
     def _dress(
@@ -374,7 +382,12 @@ class SendProcessor:
     # Answers
 
     def _reply(
-        self, request: Command, result: AppendResult, queue_id: int, unique_key: str | None
+        self,
+        request: Command,
+        result: AppendResult,
+        queue_id: int,
+        unique_key: str | None,
+        recall_handle: str | None = None,
     ) -> Command:
         config = self._live.broker
         return request.reply(
@@ -383,11 +396,22 @@ class SendProcessor:
                 queue_id=queue_id,
                 queue_offset=result.queue_offset,
                 transaction_id=unique_key,
+                recall_handle=recall_handle,
                 region_id=config.region_id,
                 trace_on="true" if config.trace_on else "false",
             ),
             code=response_code(result.status),
         )
+
+    def _recall_handle(
+        self, header: SendHeader, message: MessageInner, unique_key: str
+    ) -> str | None:
+        """What takes a timed message back; None for any other."""
+        if message.topic != names.TIMER_TOPIC or names.is_retry_topic(header.topic):
+            return None
+        tick_ms = int(get_property(message.properties, b"TIMER_OUT_MS") or b"0")
+        broker_name = self._live.broker.broker_name
+        return RecallHandle(header.topic, broker_name, tick_ms + 1, unique_key).encode()
 
     def _refusal(self, request: Command, refusal: RequestRejected) -> Command:
         config = self._live.broker

@@ -10,6 +10,7 @@ from typing import Final
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.timer import TimerMessages
 from rocketq.common.clock import Clock
 from rocketq.remoting.codes import Version
 from rocketq.store import MessageStore
@@ -37,12 +38,14 @@ class RuntimeInfo:
         store: MessageStore,
         stats: BrokerStats,
         scheduled: ScheduledMessages,
+        timers: TimerMessages,
         clock: Clock,
     ) -> None:
         self._live = live
         self._store = store
         self._stats = stats
         self._scheduled = scheduled
+        self._timers = timers
         self._clock = clock
         self._started_ms = clock.now_ms()
 
@@ -51,7 +54,7 @@ class RuntimeInfo:
         table |= self._identity()
         table |= self._traffic()
         table |= _idle_pools()
-        table |= _idle_timers()
+        table |= self._timers.runtime_info()
         for level, (offset, end) in self._scheduled.progress().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return table
@@ -88,16 +91,6 @@ def _idle_pools() -> dict[str, str]:
     table["EndTransactionQueueSize"] = "0"
     table["EndTransactionThreadPoolQueueCapacity"] = str(_END_TRANSACTION_CAPACITY)
     return table
-
-
-def _idle_timers() -> dict[str, str]:
-    return {
-        "timerReadBehind": "0",
-        "timerOffsetBehind": "0",
-        "timerCongestNum": "0",
-        "timerEnqueueTps": "0.0",
-        "timerDequeueTps": "0.0",
-    }
 
 
 def _duration(elapsed_ms: int) -> str:

@@ -1,0 +1,564 @@
+"""Messages of any delay: delivered at a time, not after a level.
+
+A message that names its time waits in one queue, `rmq_sys_wheel_timer`/0, with its real topic
+and queue in two properties, like one with a delay level. Its time decides where it is found
+again:
+
+    timer topic  ->  placed: a unit of the timer log, chained to the slot of its time
+    slot is due  ->  its chain is read, deleted ones left out, the others stored under
+                     their real topics
+
+    deliver at 10:00:07.300, precision 1 s:  slot 10:00:07, delivered at 10:00:08.000
+    deliver at 10:00:08.000:                 slot 10:00:07, delivered at 10:00:08.000
+
+A message further away than the roll window is placed half way, and when that slot is due
+stored in the timer topic once more: log files that hold it may expire, the copy is newer.
+
+A delete marker is a message with TIMER_DEL_UNIQKEY. It goes to the slot of the message it
+deletes, and a slot's markers are read before its messages.
+
+Progress is written once a second, behind what is durable. After a crash the slots delivered
+since then are delivered again, and nothing is left out.
+"""
+
+import asyncio
+import logging
+import random
+from typing import Final
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.stored import stored_again
+from rocketq.broker.tables.data_version import VersionCounter
+from rocketq.broker.timer.due_slot import DueSlot
+from rocketq.broker.timer.timer_metrics import TimerMetrics
+from rocketq.common.clock import Clock
+from rocketq.common.numbers import INT32_MAX, parse_int64, parse_natural
+from rocketq.common.service import asked_to_stop
+from rocketq.message.flags import SysFlag, transaction_type
+from rocketq.message.hashing import java_hash
+from rocketq.message.message import MessageExt
+from rocketq.message.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
+from rocketq.message.properties.codec import get_property, set_property
+from rocketq.remoting.bodies.registration import DataVersion
+from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.errors import RequestRejected
+from rocketq.store import MessageInner, MessageStore, PutStatus
+from rocketq.store.timer import (
+    Slot,
+    TimerCheckpoint,
+    TimerLog,
+    TimerMagic,
+    TimerProgress,
+    TimerUnit,
+    TimerWheel,
+    replay,
+)
+
+logger = logging.getLogger(__name__)
+
+_DELAY_SEC: Final = b"TIMER_DELAY_SEC"
+_DELAY_MS: Final = b"TIMER_DELAY_MS"
+_DELIVER_MS: Final = b"TIMER_DELIVER_MS"
+_OUT_MS: Final = b"TIMER_OUT_MS"
+_ENQUEUE_MS: Final = b"TIMER_ENQUEUE_MS"
+_DEQUEUE_MS: Final = b"TIMER_DEQUEUE_MS"
+_ROLL_TIMES: Final = b"TIMER_ROLL_TIMES"
+_DELETE_KEY: Final = b"TIMER_DEL_UNIQKEY"
+_DELAY_LEVEL: Final = b"DELAY"
+_REAL_TOPIC: Final = b"REAL_TOPIC"
+_REAL_QUEUE_ID: Final = b"REAL_QID"
+
+_HALF_TOPIC: Final = TRANSACTION_HALF_TOPIC.encode()
+
+_LATEST: Final = 2**63 - 1
+_WHEEL_REACH: Final = 604_800 - 60
+"""Slots before and behind now that cannot be taken for one another."""
+_MESSAGES_A_TURN: Final = 256
+_SLOTS_A_TURN: Final = 4_096
+_RETRY_S: Final = 0.1
+_LOOK_AGAIN_S: Final = 0.02
+_CLEANING_S: Final = 30.0
+
+_DECIDED: Final = (SysFlag.TRANSACTION_NONE, SysFlag.TRANSACTION_COMMIT)
+_HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+
+class TimerMessages:
+    """Takes timed messages in `transform`, places and delivers them on the event loop."""
+
+    def __init__(
+        self, live: LiveConfig, store: MessageStore, stats: BrokerStats, clock: Clock
+    ) -> None:
+        config = live.store
+        root = config.root
+        self._live = live
+        self._store = store
+        self._stats = stats
+        self._clock = clock
+        self._precision_ms = config.timer_precision_ms
+        self._log = TimerLog(root / "timerlog", config.mapped_file_size_timer_log, store.disk)
+        self._wheel = TimerWheel(root / "timerwheel", self._precision_ms, store.disk)
+        self._checkpoint = TimerCheckpoint(root / "config" / "timercheck", store.disk)
+        self._version = VersionCounter(clock)
+        self.metrics = TimerMetrics(root / "config" / "timermetrics", clock)
+        self.is_delivering = True
+        """Whether this broker delivers; a slave only places, as far as its master has."""
+        self._queue_offset = 0
+        self._read_ms = 0
+        self._slot: DueSlot | None = None
+        self._saved = TimerProgress()
+        self._synced_to = 0
+        self._placed = 0
+        self._delivered = 0
+        self._rates = (0.0, 0.0)
+        self._rated_at = (0.0, 0, 0)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._placing: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._ticking: asyncio.TimerHandle | None = None
+
+    # Taking messages in
+
+    def transform(self, message: MessageInner) -> None:
+        """Turn a message that names a time into one that waits; leaves all others alone."""
+        properties = message.properties
+        if b"TIMER_" not in properties or get_property(properties, _OUT_MS) is not None:
+            return
+        if (
+            message.topic == TRANSACTION_HALF_TOPIC
+            or _level(properties) > 0
+            or transaction_type(message.sys_flag) not in _DECIDED
+        ):
+            return
+        deliver_ms = self._deliver_ms(properties)
+        if deliver_ms is None:
+            return
+        if not self._live.store.timer_wheel_enable:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                "accurate timer message is not enabled, timerWheelEnable is false",
+            )
+        now_ms = self._clock.now_ms()
+        is_marker = get_property(properties, _DELETE_KEY) is not None
+        if deliver_ms <= now_ms and not is_marker:
+            return  # its time has come already
+        longest_ms = self._live.store.timer_max_delay_sec * 1_000
+        if deliver_ms <= now_ms or deliver_ms - now_ms > longest_ms:
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "timer message illegal, the delay time should not be bigger than the max delay "
+                f"{longest_ms}ms; or if set del msg, the delay time should be bigger than the "
+                "current time",
+            )
+        slot_ms = self._slot_ms(deliver_ms)
+        self._refuse_when_crowded(slot_ms)
+        properties = set_property(properties, _OUT_MS, b"%d" % slot_ms)
+        properties = set_property(properties, _REAL_TOPIC, message.topic_bytes)
+        properties = set_property(properties, _REAL_QUEUE_ID, b"%d" % message.queue_id)
+        message.properties = properties
+        message.move_to(TIMER_TOPIC, 0)
+        self._place_soon(0)
+
+    def _deliver_ms(self, properties: bytes) -> int | None:
+        """The time a message names; None when it names none."""
+        for name, unit_ms in ((_DELAY_SEC, 1_000), (_DELAY_MS, 1)):
+            value = get_property(properties, name)
+            if value is not None:
+                return self._clock.now_ms() + _number(name, value) * unit_ms
+        value = get_property(properties, _DELIVER_MS)
+        return None if value is None else _number(_DELIVER_MS, value)
+
+    def _slot_ms(self, deliver_ms: int) -> int:
+        """The tick a message is placed in: the last one that ends at or before its time is
+        up, so that a time on a tick is kept to the millisecond."""
+        tick = deliver_ms - deliver_ms % self._precision_ms
+        return tick - self._precision_ms if tick == deliver_ms else tick
+
+    def _refuse_when_crowded(self, slot_ms: int) -> None:
+        """Hold back senders whose messages all come due in the same tick."""
+        limit = self._live.store.timer_congest_num_each_slot
+        waiting = self._wheel.waiting(slot_ms)
+        if waiting <= limit:
+            return
+        if waiting >= 2 * limit or random.random() * limit < waiting - limit:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                f"timer message is under flow control, max num limit is {limit} or the current "
+                f"value is greater than {limit} and less than {2 * limit}, "
+                "trigger random flow control",
+            )
+
+    # Life
+
+    def load(self) -> None:
+        """Read the files; the store must be open. May take a while: not on a busy loop."""
+        now_ms = self._clock.now_ms()
+        progress = self._saved = self._checkpoint.load()
+        self._version.load(
+            DataVersion(
+                state_version=progress.state_version,
+                timestamp=progress.version_timestamp,
+                counter=progress.version_counter,
+            )
+        )
+        self._log.load()
+        self._wheel.load()
+        self.metrics.load()
+        oldest_ms = now_ms - _WHEEL_REACH * self._precision_ms
+        read_ms = max(progress.read_ms, oldest_ms) if progress.read_ms > 0 else now_ms
+        self._read_ms = read_ms - read_ms % self._precision_ms
+        last_unit = replay(
+            self._log, self._wheel, progress.log_flushed, self._read_ms, self._is_whole
+        )
+        self._synced_to = min(progress.log_flushed, self._log.end)
+        self._queue_offset = self._clamped(max(progress.queue_offset, self._after(last_unit)))
+        waiting = self._store.max_offset(TIMER_TOPIC, 0) - self._queue_offset
+        if self._log.end or waiting:
+            logger.info(
+                "timers: delivered up to %d, %d messages to be placed", self._read_ms, waiting
+            )
+
+    def _is_whole(self, unit: TimerUnit) -> bool:
+        message = self._store.message_at(unit.position)
+        return (
+            message is not None
+            and message.topic == TIMER_TOPIC
+            and message.store_size == unit.size
+            and unit.delay_ms >= 0
+        )
+
+    def _after(self, unit: TimerUnit | None) -> int:
+        """The offset behind the message of the log's last unit; 0 where that cannot be told."""
+        message = self._store.message_at(unit.position) if unit is not None else None
+        if message is None or message.topic != TIMER_TOPIC:
+            return 0
+        return message.queue_offset + 1
+
+    def _clamped(self, offset: int) -> int:
+        low = max(self._store.min_offset(TIMER_TOPIC, 0), 0)
+        return min(max(offset, low), self._store.max_offset(TIMER_TOPIC, 0))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Place, deliver and save until asked to stop."""
+        if not self._live.store.timer_wheel_enable:
+            return
+        await asyncio.to_thread(self.load)
+        self._loop = asyncio.get_running_loop()
+        period_s = self._live.store.timer_flush_interval_ms / 1000
+        clean_at = self._clock.monotonic() + _CLEANING_S
+        try:
+            self._place_soon(0)
+            self._tick()
+            while not await asked_to_stop(stop, within_s=period_s):
+                await self._save()
+                self._rate()
+                if self._clock.monotonic() >= clean_at:
+                    clean_at = self._clock.monotonic() + _CLEANING_S
+                    self._log.remove_before(self._store.min_physical_offset)
+        finally:
+            self._loop = None
+            for handle in (self._placing, self._ticking):
+                if handle is not None:
+                    handle.cancel()
+            self._placing = self._ticking = None
+        await self._store.flush()
+        await self._save()
+        await self.metrics.close()
+        self._log.close()
+
+    # Placing
+
+    def _place_soon(self, after_s: float) -> None:
+        if self._loop is None or self._placing is not None:
+            return
+        if after_s == 0:
+            self._placing = self._loop.call_soon(self._place_turn)
+        else:
+            self._placing = self._loop.call_later(after_s, self._place_turn)
+
+    def _place_turn(self) -> None:
+        self._placing = None
+        try:
+            is_more = self.place()
+        except OSError as error:
+            logger.error("timers cannot be placed: %s", error)
+            self._place_soon(_RETRY_S)
+            return
+        if is_more:
+            self._place_soon(0)
+        elif self._store.dispatched_position < self._store.max_physical_offset:
+            # With SYNC_FLUSH a message can be read only when it is on the disk.
+            self._place_soon(_LOOK_AGAIN_S)
+
+    def place(self) -> bool:
+        """Find slots for messages of the timer topic, some at a time; true if there are more.
+
+        What is due already is delivered at once. Nothing changes in the wheel before the
+        units are in the log.
+        """
+        if self._live.store.timer_stop_enqueue:
+            return False
+        now_ms = self._clock.now_ms()
+        write_ms = now_ms - now_ms % self._precision_ms
+        end = self._store.max_offset(TIMER_TOPIC, 0)
+        offset = self._queue_offset = self._clamped(self._queue_offset)
+        staged: dict[int, Slot] = {}
+        counted: list[tuple[str, int]] = []
+        for entry in self._store.entries(TIMER_TOPIC, 0, offset, _MESSAGES_A_TURN):
+            message = None if entry.is_filler else self._store.message_at(entry.position)
+            if message is not None and not self._place_one(
+                message, entry.position, entry.size, write_ms, staged, counted
+            ):
+                break
+            offset += 1
+        try:
+            self._log.write()
+        except OSError:
+            self._log.forget_added()
+            raise
+        for slot_ms, slot in staged.items():
+            self._wheel.put(slot_ms, slot)
+            self._read_ms = min(self._read_ms, slot_ms)  # the clock may have been set back
+        for topic, change in counted:
+            self.metrics.change(topic, change)
+        is_more = self._queue_offset < offset < end
+        self._placed += offset - self._queue_offset
+        self._queue_offset = offset
+        return is_more
+
+    def _place_one(
+        self,
+        message: MessageExt,
+        position: int,
+        size: int,
+        write_ms: int,
+        staged: dict[int, Slot],
+        counted: list[tuple[str, int]],
+    ) -> bool:
+        """False when it must be tried again later."""
+        properties = message.raw_properties
+        due_ms = parse_natural(get_property(properties, _OUT_MS))
+        real_topic = get_property(properties, _REAL_TOPIC)
+        if due_ms is None or real_topic is None:
+            logger.warning("the timer message at %d names no time or topic: left out", position)
+            return True
+        is_marker = get_property(properties, _DELETE_KEY) is not None
+        if due_ms < write_ms and self.is_delivering:
+            return is_marker or self._deliver(message, _LATEST, is_rolled=False)
+        slot_ms, magic = self._place_of(due_ms, write_ms)
+        if is_marker:
+            magic |= TimerMagic.DELETE
+        slot = staged.get(slot_ms) or self._wheel.get(slot_ms)
+        unit = TimerUnit(
+            previous=slot.last if slot is not None else -1,
+            magic=magic,
+            write_time_ms=write_ms,
+            delay_ms=slot_ms - write_ms,
+            position=position,
+            size=size,
+            topic_hash=java_hash(real_topic.decode("utf-8", "replace")),
+        )
+        at = self._log.add(unit)
+        change = -1 if is_marker else 1
+        staged[slot_ms] = (
+            Slot(at, at, change) if slot is None else Slot(slot.first, at, slot.waiting + change)
+        )
+        counted.append((real_topic.decode("utf-8", "replace"), change))
+        return True
+
+    def _place_of(self, due_ms: int, write_ms: int) -> tuple[int, int]:
+        """The slot, and whether it is only a stop on the way."""
+        window = self._live.store.timer_roll_window_slot
+        if not 2 <= window <= _WHEEL_REACH:
+            window = _WHEEL_REACH
+        reach_ms = window * self._precision_ms
+        left_ms = due_ms - write_ms
+        if left_ms < reach_ms:
+            return due_ms, TimerMagic.DEFAULT
+        # A short rest would be placed for a moment only: go half way instead.
+        is_short = left_ms - reach_ms < window // 3 * self._precision_ms
+        step_ms = (window // 2 if is_short else window) * self._precision_ms
+        return write_ms + step_ms, TimerMagic.DEFAULT | TimerMagic.ROLL
+
+    # Delivering
+
+    def _tick(self) -> None:
+        """Deliver what is due, and come back at the next tick or sooner if there is more."""
+        self._ticking = None
+        if self._loop is None:
+            return
+        self._place_soon(0)
+        try:
+            delay_s = 0.0 if self.deliver_due() else self._until_next_tick_s()
+        except Exception:
+            logger.exception("delivering timers goes on in %.1f s", _RETRY_S)
+            delay_s = _RETRY_S
+        self._ticking = self._loop.call_later(delay_s, self._tick)
+
+    def _until_next_tick_s(self) -> float:
+        if self._slot is not None:
+            return _RETRY_S  # the store did not take a message
+        return (self._precision_ms - self._clock.now_ms() % self._precision_ms) / 1000
+
+    def deliver_due(self) -> bool:
+        """Deliver what is due, but not too much at once; true if more is due already."""
+        if not self.is_delivering or self._live.store.timer_stop_dequeue:
+            return False
+        now_ms = self._clock.now_ms()
+        write_ms = now_ms - now_ms % self._precision_ms
+        left = _MESSAGES_A_TURN
+        slots_left = _SLOTS_A_TURN
+        while self._read_ms < write_ms:
+            if left <= 0 or slots_left <= 0:
+                return True
+            if self._slot is None:
+                found = self._wheel.get(self._read_ms)
+                slots_left -= 1
+                if found is None:
+                    self._read_ms += self._precision_ms
+                    continue
+                self._slot = DueSlot(self._read_ms, found, self._log, self._store)
+            slot = self._slot
+            left -= slot.prepare(left)
+            while left > 0 and (due := slot.head) is not None:
+                left -= 1
+                message, unit = due
+                if not self._deliver(message, unit.write_time_ms, is_rolled=unit.is_rolled):
+                    return False  # tried again from here
+                slot.done()
+            if slot.is_finished:
+                self._wheel.clear(slot.slot_ms)
+                self._slot = None
+                self._read_ms = slot.slot_ms + self._precision_ms
+        return False
+
+    def _deliver(self, stored: MessageExt, write_ms: int, *, is_rolled: bool) -> bool:
+        """Store a due message under its real topic; false when that has to be tried again."""
+        message = stored_again(stored)
+        properties = message.properties
+        real_topic = get_property(properties, _REAL_TOPIC)
+        queue_id = parse_natural(get_property(properties, _REAL_QUEUE_ID), INT32_MAX)
+        if real_topic is None or queue_id is None or real_topic == _HALF_TOPIC:
+            logger.error("the timer message at %d names no real queue", stored.physical_offset)
+            return True
+        properties = set_property(properties, _ENQUEUE_MS, b"%d" % write_ms)
+        properties = set_property(properties, _DEQUEUE_MS, b"%d" % self._clock.now_ms())
+        if is_rolled:
+            times = parse_natural(get_property(properties, _ROLL_TIMES), INT32_MAX - 1) or 0
+            properties = set_property(properties, _ROLL_TIMES, b"%d" % (times + 1))
+            message.move_to(TIMER_TOPIC, 0)
+        else:
+            message.move_to(real_topic.decode("utf-8", "replace"), queue_id)
+        message.properties = properties
+        result = self._store.append(message)
+        if result.is_stored:
+            self._delivered += 1
+            if write_ms != _LATEST:
+                self.metrics.change(real_topic.decode("utf-8", "replace"), -1)
+            if not is_rolled:
+                self._stats.messages_put(message.topic, queue_id, 1, result.size)
+            return True
+        if result.status in _HOPELESS:
+            logger.error(
+                "the timer message at %d is dropped: %s", stored.physical_offset,
+                result.status.name,
+            )  # fmt: skip
+            return True
+        return False
+
+    # Progress
+
+    async def _save(self) -> None:
+        """Write how far everything is, once what was delivered up to there is on the disk.
+
+        The other way round a power failure could take delivered messages whose originals the
+        checkpoint already calls delivered.
+        """
+        log_end = self._store.max_physical_offset
+        progress = self._progress()
+        has_moved = (
+            progress.read_ms != self._saved.read_ms
+            or progress.queue_offset != self._saved.queue_offset
+        )
+        if not has_moved or not await self._durable(log_end):
+            return
+        self._version.advance()
+        pages = self._wheel.take_dirty()
+        end, since = self._log.end, self._synced_to
+        self._saved = self._progress_at(progress.read_ms, progress.queue_offset, end)
+        try:
+            await asyncio.to_thread(self._write, pages, since, self._saved)
+            self._synced_to = end
+        except OSError as error:
+            logger.error("the progress of timers cannot be written: %s", error)
+            self._wheel.dirty_again(pages)
+            self._saved = TimerProgress()
+        self.metrics.save_if_changed()
+
+    async def _durable(self, log_end: int) -> bool:
+        """Whether the commit log is on the disk up to a position, now or after a moment."""
+        for _ in range(20):
+            if self._store.flushed_position >= log_end:
+                return True
+            await asyncio.sleep(0.1)
+        return False
+
+    def _write(self, pages: list[tuple[int, bytes]], since: int, progress: TimerProgress) -> None:
+        self._log.sync(since)
+        if pages:
+            self._wheel.write(pages)
+        self._checkpoint.write(progress)
+
+    def _progress(self) -> TimerProgress:
+        return self._progress_at(self._read_ms, self._queue_offset, self._synced_to)
+
+    def _progress_at(self, read_ms: int, queue_offset: int, log_flushed: int) -> TimerProgress:
+        version = self._version.value
+        return TimerProgress(
+            read_ms=read_ms,
+            log_flushed=log_flushed,
+            queue_offset=queue_offset,
+            master_queue_offset=queue_offset,
+            state_version=version.state_version,
+            version_timestamp=version.timestamp,
+            version_counter=version.counter,
+        )
+
+    @property
+    def progress(self) -> TimerProgress:
+        """What a slave is given."""
+        return self._progress()
+
+    # What operators see
+
+    def _rate(self) -> None:
+        now, (before, placed, delivered) = self._clock.monotonic(), self._rated_at
+        passed = max(now - before, 0.001)
+        self._rates = (self._placed - placed) / passed, (self._delivered - delivered) / passed
+        self._rated_at = now, self._placed, self._delivered
+
+    def runtime_info(self) -> dict[str, str]:
+        """Its part of a broker's runtime table."""
+        now_ms = self._clock.now_ms()
+        behind_ms = max(now_ms - self._read_ms, 0) if self._loop is not None else 0
+        waiting = max(self._store.max_offset(TIMER_TOPIC, 0) - self._queue_offset, 0)
+        return {
+            "timerReadBehind": str(behind_ms // 1000),
+            "timerOffsetBehind": str(waiting),
+            "timerCongestNum": str(self.metrics.total),
+            "timerEnqueueTps": f"{self._rates[0]:.1f}",
+            "timerDequeueTps": f"{self._rates[1]:.1f}",
+        }
+
+
+def _number(name: bytes, value: bytes) -> int:
+    number = parse_int64(value)
+    if number is None:
+        raise RequestRejected(
+            ResponseCode.MESSAGE_ILLEGAL, f"timer message illegal, {name.decode()} is no number"
+        )
+    return number
+
+
+def _level(properties: bytes) -> int:
+    return parse_natural(get_property(properties, _DELAY_LEVEL), INT32_MAX) or 0
