@@ -24,7 +24,7 @@ from rocketq.broker.cluster.registration import Registration
 from rocketq.broker.cluster.topic_routes import TopicRoutes
 from rocketq.broker.cluster.topic_spreading import TopicSpreading
 from rocketq.broker.cold_data import ColdDataLimits
-from rocketq.broker.config import BrokerConfig, LiveConfig
+from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
@@ -104,6 +104,7 @@ class Broker:
         owns_process: bool = False,
     ) -> None:
         """`owns_process`: nothing else of note runs here, so its memory may be tuned for us."""
+        check_configs(config, store_config)
         self._config = config
         self._store_config = store_config
         self._clock = clock

@@ -14,9 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from rocketq.broker.settings.checks import (
+    check_change,
+    check_values,
+    counting,
+    is_live,
+    warn_about,
+)
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
-from rocketq.common.config import ConfigError, key, load_all, to_properties, update
+from rocketq.common.config import ConfigError, build, format_lines, key, to_properties, update
 from rocketq.common.files import write_atomically
 from rocketq.message.flags import Permission
 from rocketq.store.config import StoreConfig
@@ -55,17 +62,11 @@ class BrokerConfig:
     namesrv_addr: str = field(default_factory=lambda: os.environ.get("NAMESRV_ADDR", ""))
     fetch_namesrv_addr_by_address_server: bool = False
     fetch_name_srv_addr_by_dns_lookup: bool = False
-    fetch_namesrv_addr_interval: int = 10_000
-    update_name_server_addr_period: int = 120_000
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
     force_register: bool = True
-    compressed_register: bool = False
-    enable_single_topic_register: bool = False
     enable_split_registration: bool = False
     split_registration_size: int = 800
-    broker_heartbeat_interval: int = 1_000
-    broker_not_active_timeout_millis: int = 10_000
 
     # Topics and groups.
     broker_permission: int = 6
@@ -82,13 +83,15 @@ class BrokerConfig:
     enable_mixed_message_type: bool = False
     clear_retry_topic_when_delete_topic: bool = True
     use_static_subscription: bool = False
-    enable_split_metadata: bool = True
-    split_metadata_size: int = 2_000
+    # Ours: what clients may make without being asked to, by sending and by subscribing.
+    max_queue_nums: int = 16_384
+    max_topics_made_unasked: int = 100_000
+    max_groups_made_unasked: int = 100_000
+    max_made_per_connection: int = 50_000
 
     # Sending.
     region_id: str = "DefaultRegion"
     trace_on: bool = True
-    async_send_enable: bool = True
     start_accept_send_request_time_stamp: int = 0
     reject_transaction_message: bool = False
     store_reply_message_enable: bool = True
@@ -102,7 +105,6 @@ class BrokerConfig:
     short_polling_time_mills: int = 1_000
     lite_pull_message_enable: bool = True
     reject_pull_consumer_enable: bool = False
-    transfer_msg_by_heap: bool = True
     slave_read_enable: bool = False
     disable_consume_if_consumer_read_slowly: bool = False
     consumer_fallbehind_threshold: int = 16 * _GIB
@@ -117,11 +119,6 @@ class BrokerConfig:
     # Filters.
     enable_property_filter: bool = False
     filter_support_retry: bool = False
-    filter_data_clean_time_span: int = 24 * 3_600_000
-    enable_calc_filter_bit_map: bool = False
-    expect_consumer_num_use_filter: int = 32
-    max_error_rate_of_bloom_filter: int = 20
-    bit_map_length_consume_queue_ext: int = 112
 
     # Clients.
     channel_expired_timeout: int = 120_000
@@ -134,12 +131,7 @@ class BrokerConfig:
 
     # Offsets.
     flush_consumer_offset_interval: int = 5_000
-    flush_consumer_offset_history_interval: int = 60_000
-    consumer_offset_update_version_step: int = 500
     use_server_side_reset_offset: bool = True
-    enable_broadcast_offset_store: bool = True
-    broadcast_offset_expire_second: int = 120
-    broadcast_offset_expire_max_second: int = 300
 
     # Transactions.
     transaction_time_out: int = 6_000
@@ -147,32 +139,15 @@ class BrokerConfig:
     transaction_check_interval: int = 30_000
     transaction_op_msg_max_size: int = 4_096
     transaction_op_batch_interval: int = 3_000
-    transaction_metric_flush_interval: int = 10_000
 
     # Delay levels.
-    enable_schedule_async_deliver: bool = False
-    schedule_async_deliver_max_pending_limit: int = 2_000
-    schedule_async_deliver_max_resend_num2_blocked: int = 3
 
     # Pop.
     default_message_request_mode: str = "PULL"
-    default_pop_share_queue_num: int = -1
-    pop_polling_size: int = 1_024
-    max_pop_polling_size: int = 100_000
     revive_queue_num: int = 8
-    revive_interval: int = 1_000
-    pop_from_retry_probability: int = 20
     enable_retry_topic_v2: bool = False
 
     # Protection. The time a request may wait before it is served, by kind.
-    broker_fast_failure_enable: bool = True
-    wait_time_mills_in_send_queue: int = 200
-    wait_time_mills_in_pull_queue: int = 5_000
-    wait_time_mills_in_lite_pull_queue: int = 5_000
-    wait_time_mills_in_heartbeat_queue: int = 31_000
-    wait_time_mills_in_transaction_queue: int = 3_000
-    wait_time_mills_in_ack_queue: int = 3_000
-    wait_time_mills_in_admin_broker_queue: int = 5_000
     # How many sends may wait for their flush or their slave before others are refused.
     send_thread_pool_queue_capacity: int = 10_000
     # Bytes a client may leave unread before nothing more is read from it; 0 is a megabyte.
@@ -185,29 +160,16 @@ class BrokerConfig:
 
     # Security, statistics, administration.
     acl_enable: bool = False
-    account_stats_enable: bool = True
-    enable_detail_stat: bool = True
     cold_data_flow_control_enable: bool = False
     cg_cold_read_threshold: int = 3 * _MIB
     global_cold_read_threshold: int = 100 * _MIB
     metrics_exporter_type: str = "DISABLE"
-    metrics_prom_exporter_port: int = 5_557
     config_black_list: str = "configBlackList;brokerConfigPath"
     shutdown_wait_time_seconds: int = 30
 
     def __post_init__(self) -> None:
-        if not 0 <= self.broker_permission <= 7:
-            raise ConfigError(
-                f"brokerPermission={self.broker_permission}: must lie between 0 and 7"
-            )
-        if not 0 <= self.listen_port <= 65_535:
-            raise ConfigError(f"listenPort={self.listen_port}: must lie between 0 and 65535")
         if not self.broker_name:
             raise ConfigError("brokerName=: must not be empty")
-        if self.default_topic_queue_nums < 1:
-            raise ConfigError(
-                f"defaultTopicQueueNums={self.default_topic_queue_nums}: must be at least 1"
-            )
         if not self.broker_ip2:
             object.__setattr__(self, "broker_ip2", self.broker_ip1)
 
@@ -249,30 +211,16 @@ IMPORTANT_KEYS: Final = frozenset(
 )
 
 
-# Keys of RocketMQ that size its thread pools, its native memory and its RocksDB. There is
-# nothing here for them to size: a file that has them is right, and they change nothing.
-WITHOUT_EFFECT: Final = frozenset(
-    """sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums
-    litePullMessageThreadPoolNums ackMessageThreadPoolNums processReplyMessageThreadPoolNums
-    queryMessageThreadPoolNums adminBrokerThreadPoolNums clientManageThreadPoolNums
-    consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums heartbeatThreadPoolNums
-    recoverThreadPoolNums endTransactionThreadPoolNums putThreadPoolQueueCapacity
-    pullThreadPoolQueueCapacity litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity
-    replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
-    consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity
-    endTransactionPoolQueueCapacity adminBrokerThreadPoolQueueCapacity
-    loadBalanceThreadPoolQueueCapacity serverWorkerThreads serverCallbackExecutorThreads
-    serverSelectorThreads serverOnewaySemaphoreValue serverAsyncSemaphoreValue
-    serverPooledByteBufAllocatorEnable useEpollNativeSelector clientWorkerThreads
-    clientCallbackExecutorThreads clientPooledByteBufAllocatorEnable""".split()
-)
-
-
 def load_configs(properties: Mapping[str, str]) -> tuple[BrokerConfig, StoreConfig]:
-    """Both halves of a `broker.conf`; warns of keys that neither knows."""
-    known = {key: value for key, value in properties.items() if key not in WITHOUT_EFFECT}
-    broker, store = load_all(known, BrokerConfig, StoreConfig)
-    return broker, store
+    """Both halves of a `broker.conf`; raises for what cannot be had, warns of what is idle."""
+    warn_about(properties)
+    check_values(properties)
+    return build(BrokerConfig, properties), build(StoreConfig, properties)
+
+
+def check_configs(broker: BrokerConfig, store: StoreConfig) -> None:
+    """Raise unless a broker can be all that its configuration says."""
+    check_values(to_properties(broker) | to_properties(store))
 
 
 class LiveConfig:
@@ -289,6 +237,8 @@ class LiveConfig:
         self.broker = broker
         self.store = store
         self.path = path
+        # Changes that are in the file and in force from the next start on.
+        self._later: dict[str, str] = {}
         self._version = VersionCounter(clock)
         self._listeners: list[Callable[[BrokerConfig, BrokerConfig], None]] = []
 
@@ -305,17 +255,34 @@ class LiveConfig:
     def on_change(self, callback: Callable[[BrokerConfig, BrokerConfig], None]) -> None:
         self._listeners.append(callback)
 
-    def update(self, properties: Mapping[str, str]) -> None:
-        """Put new values in force, all or none of them, and keep them in the file."""
-        broker, store = update(self.broker, properties), update(self.store, properties)
-        before, self.broker, self.store = self.broker, broker, store
+    def update(self, properties: Mapping[str, str]) -> list[str]:
+        """Put new values in force, all or none of them, and keep them in the file.
+
+        Returns the keys that count from the next start on only.
+        """
+        check_change(properties)
+        check_values(properties)
+        now = {key: value for key, value in properties.items() if is_live(key)}
+        later = self._later | {key: value for key, value in properties.items() if key not in now}
+        broker, store = update(self.broker, now), update(self.store, now)
+        # Also what counts later has to be something that can be had then.
+        next_broker, next_store = update(broker, later), update(store, later)
+        in_force = to_properties(broker) | to_properties(store)
+        at_start = to_properties(next_broker) | to_properties(next_store)
+        later = {key: at_start[key] for key in later if at_start.get(key) != in_force.get(key)}
+        waiting = [key for key in properties if key in later]
+        if waiting and self.path is None:
+            raise ConfigError(
+                f"{waiting[0]} counts from the next start on, and there is no file to keep it in"
+            )
+        before, self.broker, self.store, self._later = self.broker, broker, store, later
         self._version.advance()
         if self.path is not None:
-            write_atomically(self.path, self.text().encode())
+            write_atomically(self.path, format_lines(counting(at_start)).encode())
         for listener in self._listeners:
             listener(before, broker)
+        return waiting
 
     def text(self) -> str:
-        """All options as `key=value` lines, sorted by key."""
-        merged = to_properties(self.broker) | to_properties(self.store)
-        return "".join(f"{key}={value}\n" for key, value in sorted(merged.items()))
+        """All options that count as `key=value` lines, sorted by key."""
+        return format_lines(counting(to_properties(self.broker) | to_properties(self.store)))

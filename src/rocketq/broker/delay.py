@@ -152,9 +152,8 @@ class ScheduledMessages:
         self._loop = asyncio.get_running_loop()
         self.start()
         self._turn()
-        period_s = self._live.store.flush_delay_offset_interval / 1000
         try:
-            while not await asked_to_stop(stop, within_s=period_s):
+            while not await asked_to_stop(stop, within_s=self._save_period_s):
                 await self._save()
         finally:
             self._loop = None
@@ -163,6 +162,10 @@ class ScheduledMessages:
                 self._timer = None
         await self._save()
         await self._file.close()
+
+    @property
+    def _save_period_s(self) -> float:
+        return self._live.store.flush_delay_offset_interval / 1000
 
     def start(self) -> None:
         """Look at the head of every level."""

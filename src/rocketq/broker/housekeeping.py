@@ -89,6 +89,9 @@ class OffsetSaving:
         self._offsets = offsets
 
     async def run(self, stop: asyncio.Event) -> None:
-        period_s = self._live.broker.flush_consumer_offset_interval / 1000
-        while not await asked_to_stop(stop, within_s=period_s):
+        while not await asked_to_stop(stop, within_s=self._period_s):
             self._offsets.save()
+
+    @property
+    def _period_s(self) -> float:
+        return self._live.broker.flush_consumer_offset_interval / 1000

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
+from rocketq.broker.settings.checks import COUNTING_KEYS
 from rocketq.cli import options
 from rocketq.cli.broker_processes import WITH_PARENT, stop_with_parent
 from rocketq.cli.commands import Option, command
@@ -55,9 +56,9 @@ def broker(
     except (CannotStart, ConfigError) as error:
         fail(error)
     if print_config:
-        print_options(*configs)
+        print_options(*configs, only=COUNTING_KEYS)
     elif print_important:
-        print_options(*configs, only=IMPORTANT_KEYS)
+        print_options(*configs, only=IMPORTANT_KEYS & COUNTING_KEYS)
     else:
         run_broker(*configs, config_file, announce=announce_ready, with_parent=with_parent)
 

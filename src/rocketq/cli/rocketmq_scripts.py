@@ -63,6 +63,7 @@ def _mqbroker(
     """Run a broker."""
     from rocketq.broker import Broker
     from rocketq.broker.config import IMPORTANT_KEYS
+    from rocketq.broker.settings.checks import COUNTING_KEYS
     from rocketq.cli.broker import build_configs, run_broker
 
     log_to_stderr(0)
@@ -71,10 +72,10 @@ def _mqbroker(
     except (CannotStart, ConfigError) as error:
         fail(error)
     if print_config:
-        print_options(config, store_config)
+        print_options(config, store_config, only=COUNTING_KEYS)
         return
     if print_important:
-        print_options(config, store_config, only=IMPORTANT_KEYS)
+        print_options(config, store_config, only=IMPORTANT_KEYS & COUNTING_KEYS)
         return
 
     def announce(broker: Broker) -> None:

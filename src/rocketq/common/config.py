@@ -182,7 +182,12 @@ def load(cls: type[C], properties: Mapping[str, str]) -> C:
 def load_all(properties: Mapping[str, str], *classes: type) -> tuple[Any, ...]:
     """Build several configurations out of one file, as `broker.conf` holds broker and store."""
     warn_about_unknown(properties, *classes)
-    return tuple(cls(**_values(cls, properties)) for cls in classes)
+    return tuple(build(cls, properties) for cls in classes)
+
+
+def build(cls: type[C], properties: Mapping[str, str]) -> C:
+    """Build a configuration; keys that it does not have are left to others."""
+    return cls(**_values(cls, properties))
 
 
 def update(config: C, properties: Mapping[str, str]) -> C:

@@ -32,11 +32,13 @@ class ConfigAdminProcessor:
                 ResponseCode.NO_PERMISSION, "Can not update config in black list."
             )
         try:
-            self._live.update(changes)
+            later = self._live.update(changes)
         except ConfigError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from None
         logger.info("%s changed options: %s", connection.peer_address, ", ".join(changes))
-        return request.reply()
+        return request.reply(
+            remark=f"in force from the next start on: {', '.join(later)}" if later else None
+        )
 
     def _get(self, request: Command, connection: Connection) -> Command:
         version = self._live.version.value.encode().decode()

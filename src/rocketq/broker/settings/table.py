@@ -1,0 +1,552 @@
+"""The settings of a broker, all of them: RocketMQ's and our own.
+
+A row of a setting that counts belongs to a field of `BrokerConfig` or `StoreConfig`, which has
+its type and its default. A feature that comes turns its rows from `not_there` or `no_effect`
+into `live` or `at_start`. docs/settings.md is made from this table.
+"""
+
+from typing import Final
+
+from rocketq.broker.settings.rows import Row, Section, at_start, live, no_effect, not_there
+
+_DAY_MS: Final = 86_400_000
+_INT: Final = 2**31 - 1
+_LONG: Final = 2**63 - 1
+_GIB: Final = 1 << 30
+_TIB: Final = 1 << 40
+
+SECTIONS: Final = (
+    Section(
+        "Who it is and where it listens",
+        (
+            at_start("brokerClusterName", "The cluster it belongs to."),
+            at_start("brokerName", "Its name; a master and its slaves share one."),
+            at_start("brokerId", "0 for a master.", 0, _LONG),
+            at_start("brokerIP1", "The address clients are told."),
+            at_start("brokerIP2", "The address slaves are told; that of clients if not given."),
+            at_start("bindAddress", "The address it listens on."),
+            at_start("listenPort", "Its port, and two below it; 0 takes a free one.", 0, 65_535),
+            at_start("rocketmqHome", "Shown to tools; nothing is read from there."),
+        ),
+    ),
+    Section(
+        "NameServers",
+        (
+            live("namesrvAddr", "Their addresses, separated by `;`."),
+            live(
+                "registerNameServerPeriod",
+                "Time between registrations; 10 s to 60 s count.",
+                1,
+                _DAY_MS,
+            ),
+            live("registerBrokerTimeoutMills", "Patience with one of them.", 1, 600_000),
+            live("forceRegister", "Register even where nothing has changed."),
+            live("enableSplitRegistration", "Register large tables in parts."),
+            live("splitRegistrationSize", "Topics in such a part.", 1, 1_000_000),
+        ),
+    ),
+    Section(
+        "Topics and groups",
+        (
+            live("brokerPermission", "What may be done here: 4 read, 2 write, 6 both.", 0, 7),
+            live("defaultTopicQueueNums", "Queues of topics made by messages.", 1, 16_384),
+            live("autoCreateTopicEnable", "A message to an unknown topic makes it."),
+            live(
+                "autoCreateTopicOnAllBrokers",
+                "It makes it on all masters of the cluster, not on this one alone.",
+                ours=True,
+            ),
+            at_start("clusterTopicEnable", "The topic named after the cluster can be used."),
+            at_start("brokerTopicEnable", "The topic named after the broker can be used."),
+            at_start("traceTopicEnable", "The topic for traces of messages is made."),
+            at_start("msgTraceTopicName", "Its name."),
+            live("autoCreateSubscriptionGroup", "A consumer of an unknown group makes it."),
+            live("validateSystemTopicWhenUpdateTopic", "System topics cannot be changed."),
+            live("enableMixedMessageType", "Topics may have the type MIXED."),
+            live("clearRetryTopicWhenDeleteTopic", "Retry topics of a pair go with their topic."),
+            live("maxQueueNums", "Queues a topic may have.", 1, 1_048_575, ours=True),
+            live(
+                "maxTopicsMadeUnasked",
+                "Topics there may be before clients can make no more of them by sending or "
+                "subscribing; administrators always can.",
+                0,
+                10_000_000,
+                ours=True,
+            ),
+            live(
+                "maxGroupsMadeUnasked",
+                "The same for consumer groups.",
+                0,
+                10_000_000,
+                ours=True,
+            ),
+            live(
+                "maxMadePerConnection",
+                "Topics and groups that one connection may make unasked.",
+                0,
+                10_000_000,
+                ours=True,
+            ),
+        ),
+    ),
+    Section(
+        "Sending",
+        (
+            live("regionId", "Written into messages and replies."),
+            live("traceOn", "Tells clients to trace their messages."),
+            live("startAcceptSendRequestTimeStamp", "Refuses messages before.", 0, _LONG),
+            live("rejectTransactionMessage", "Refuses half messages."),
+            live("storeReplyMessageEnable", "Keeps replies of the request-reply pattern."),
+            live("maxMessageSize", "Bytes a message's body may have.", 1, 128 << 20),
+            live("maxTopicLength", "Characters a topic's name may have.", 1, 255),
+            at_start("autoMessageVersionOnTopicLen", "Long names in records of a later version."),
+            at_start("enabledAppendPropCRC", "Writes a checksum of the properties into records."),
+            live(
+                "sendThreadPoolQueueCapacity",
+                "Messages that may wait for their flush before others are refused.",
+                1,
+                100_000_000,
+            ),
+            live(
+                "osPageCacheBusyTimeOutMills",
+                "An append that takes longer makes the store count as busy.",
+                1,
+                600_000,
+            ),
+        ),
+    ),
+    Section(
+        "Pulling",
+        (
+            live("longPollingEnable", "A pull that finds nothing waits as long as it asks for."),
+            live("shortPollingTimeMills", "How long it waits otherwise.", 0, 120_000),
+            live("litePullMessageEnable", "Lite pull consumers are served."),
+            live("rejectPullConsumerEnable", "Only push consumers are served."),
+            live("disableConsumeIfConsumerReadSlowly", "Stops groups that are far behind."),
+            live("consumerFallbehindThreshold", "How many bytes that is.", 1, _LONG),
+            live("maxPullBytes", "Bytes a pull may ask for.", 1, 64 << 20, ours=True),
+            live("maxPullMessageCount", "Messages a pull may ask for.", 1, 1_048_576, ours=True),
+            at_start("maxHeldPulls", "Pulls that may wait for messages.", 1, 10_000_000, ours=True),
+            at_start(
+                "maxHeldPullsPerConnection",
+                "Pulls of one connection that may wait for messages.",
+                1,
+                10_000_000,
+                ours=True,
+            ),
+            live(
+                "maxTransferBytesOnMessageInMemory",
+                "Bytes a pull gets that asks for no number of them.",
+                1,
+                64 << 20,
+            ),
+            live("maxTransferBytesOnMessageInDisk", "The same, far behind.", 1, 64 << 20),
+            at_start(
+                "accessMessageInMemoryMaxRatio",
+                "Per cent of the memory within which messages count as being in it.",
+                1,
+                100,
+            ),
+            live("maxFilterMessageSize", "Bytes of a queue a pull looks through.", 20, 1_048_576),
+            live("enablePropertyFilter", "SQL92 expressions may be used."),
+            live("filterSupportRetry", "They also hold for messages that come again."),
+            at_start("haListenPort", "The port NameServers are told for slaves.", 0, 65_535),
+            live("slaveReadEnable", "Sends groups that are far behind to a slave."),
+        ),
+    ),
+    Section(
+        "Clients",
+        (
+            live("channelExpiredTimeout", "Silence after which one is gone.", 1, _DAY_MS),
+            live("subscriptionExpiredTimeout", "How long pulls speak for it.", 1, _DAY_MS),
+            live("notifyConsumerIdsChangedEnable", "Consumers hear when their group changes."),
+            live("realTimeNotifyConsumerChange", "They hear it at once, else every 15 s."),
+            live("enableRegisterProducer", "Producers are known by their heartbeats."),
+            at_start("serverChannelMaxIdleTimeSeconds", "Silence of a connection.", 1, 86_400),
+            at_start(
+                "writeBufferHighWaterMark",
+                "Bytes a client may leave unread before nothing more is read from it; "
+                "0 is a megabyte.",
+                0,
+                _GIB,
+            ),
+        ),
+    ),
+    Section(
+        "Offsets",
+        (
+            live("flushConsumerOffsetInterval", "Time between writes.", 1, _DAY_MS),
+            live("useServerSideResetOffset", "A reset is done by the broker itself."),
+        ),
+    ),
+    Section(
+        "Transactions and delays",
+        (
+            live("transactionTimeOut", "Time before a producer is asked.", 1, _DAY_MS),
+            live("transactionCheckMax", "How often it is asked.", 0, 1_000_000),
+            live("transactionCheckInterval", "Time between questions.", 1, _DAY_MS),
+            live("transactionOpMsgMaxSize", "Bytes of decisions written at once.", 1, 1_048_576),
+            live("transactionOpBatchInterval", "Time decisions are collected.", 1, 600_000),
+            at_start("messageDelayLevel", "How long each delay level waits."),
+            live("flushDelayOffsetInterval", "Time between writes.", 1, _DAY_MS),
+        ),
+    ),
+    Section(
+        "Messages of any delay",
+        (
+            at_start("timerWheelEnable", "Messages may name the time of their delivery."),
+            at_start("timerPrecisionMs", "How exactly it is kept.", 10, 1_000),
+            live("timerMaxDelaySec", "Seconds a message may wait.", 1, _INT),
+            at_start("timerRollWindowSlot", "Slots of the wheel within one turn.", 1, _INT),
+            live("timerCongestNumEachSlot", "Messages of one moment.", 1, _INT),
+            at_start("timerFlushIntervalMs", "Time between writes.", 10, 600_000),
+            live("timerStopEnqueue", "Takes no more of them in."),
+            live("timerStopDequeue", "Delivers none of them."),
+            at_start("mappedFileSizeTimerLog", "Bytes of a file of the timer log.", 68, _GIB),
+            live("recallMessageEnable", "They can be called back."),
+            live("allowRecallWhenBrokerNotWriteable", "Also where nothing can be sent."),
+            live("appendTopicForTimerDeleteKey", "What is called back is known with its topic."),
+        ),
+    ),
+    Section(
+        "Where messages are kept",
+        (
+            at_start("storePathRootDir", "The folder of everything."),
+            at_start("storePathCommitLog", "The log's folders, if not below it; `,` between."),
+            at_start("readOnlyCommitLogStorePaths", "Folders of the log that are only read."),
+            at_start("mappedFileSizeCommitLog", "Bytes of a file of the log.", 1_024, 8 * _GIB),
+            at_start("mappedFileSizeConsumeQueue", "Bytes of a queue's file.", 20, _GIB),
+            at_start("maxMappedQueueFiles", "Queue files open at a time.", 16, _INT, ours=True),
+            at_start("messageIndexEnable", "Messages can be found by key."),
+            at_start("maxHashSlotNum", "Slots of an index file.", 1, 500_000_000),
+            at_start("maxIndexNum", "Entries of an index file.", 2, 1_000_000_000),
+            live("maxMsgsNumBatch", "Messages a search by key may find.", 1, 65_536),
+            live("defaultQueryMaxNum", "Messages a search by unique key finds.", 1, 65_536),
+        ),
+    ),
+    Section(
+        "Durability",
+        (
+            at_start(
+                "flushDiskType",
+                "Whether a message is acknowledged before it is on the disk.",
+                choices=("SYNC_FLUSH", "ASYNC_FLUSH"),
+            ),
+            at_start("flushIntervalCommitLog", "Time between flushes.", 1, 600_000),
+            at_start("flushCommitLogLeastPages", "Pages worth a flush.", 0, 1_048_576),
+            at_start("flushCommitLogThoroughInterval", "Time until any are.", 1, _DAY_MS),
+            at_start("flushIntervalConsumeQueue", "The same for queues.", 1, 600_000),
+            at_start("flushConsumeQueueThoroughInterval", "The same for queues.", 1, _DAY_MS),
+            at_start("syncFlushTimeout", "Patience of who waits for it.", 1, 600_000),
+            at_start("warmMapedFileEnable", "New files are filled before they are used."),
+            at_start("checkCRCOnRecover", "Bodies are checked after a crash."),
+            at_start("forceVerifyPropCRC", "Properties are checked after a crash."),
+        ),
+    ),
+    Section(
+        "Retention",
+        (
+            live("cleanResourceInterval", "Time between cleanings.", 1, _DAY_MS),
+            live("deleteWhen", "Hours at which old files go, `;` between."),
+            live("fileReservedTime", "Hours a message is kept.", 1, 1_000_000),
+            live("deleteFileBatchMax", "Files deleted in one round.", 1, 100_000),
+            live("deleteCommitLogFilesInterval", "Time between two of them.", 0, 600_000),
+            live("cleanFileForciblyEnable", "A full disk takes files of any age."),
+            live(
+                "diskMaxUsedSpaceRatio",
+                "Per cent: old files go at any hour; 10 to 95 count.",
+                1,
+                100,
+            ),
+            live(
+                "diskSpaceCleanForciblyRatio",
+                "Per cent: files of any age go; 30 to 85 count.",
+                1,
+                100,
+            ),
+            live(
+                "diskSpaceWarningLevelRatio",
+                "Per cent: nothing is accepted; 35 to 90 count.",
+                1,
+                100,
+            ),
+        ),
+    ),
+    Section(
+        "Administration",
+        (
+            live("configBlackList", "Keys that cannot be changed while it runs; `;` between."),
+            live("cgColdReadThreshold", "Shown to tools: bytes of old messages.", 0, _TIB),
+            live("globalColdReadThreshold", "Shown to tools, of all groups.", 0, _TIB),
+            at_start("shutdownWaitTimeSeconds", "Shown to tools.", 0, 86_400),
+            at_start("reviveQueueNum", "Queues of the topic pop keeps its books in.", 1, 1_024),
+        ),
+    ),
+    Section(
+        "Not there yet",
+        (
+            not_there(
+                "aclEnable", "access control is not there, so nothing would be checked", "false"
+            ),
+            not_there(
+                "authenticationEnabled",
+                "users are not checked here, so anybody could come",
+                "false",
+            ),
+            not_there(
+                "authorizationEnabled",
+                "rights are not checked here, so anybody could do all",
+                "false",
+            ),
+            not_there("useTLS", "connections cannot be encrypted here", "false"),
+            not_there("tls.enable", "connections cannot be encrypted here", "false"),
+            not_there(
+                "tls.server.mode", "connections cannot be encrypted here", "disabled", "permissive"
+            ),
+            not_there("tls.config.file", "connections cannot be encrypted here", ""),
+            not_there(
+                "tls.server.need.client.auth", "clients cannot show certificates here", "none"
+            ),
+            not_there("tls.server.certPath", "connections cannot be encrypted here", ""),
+            not_there("tls.server.keyPath", "connections cannot be encrypted here", ""),
+            not_there("tls.server.trustCertPath", "connections cannot be encrypted here", ""),
+            not_there("tls.server.authClient", "clients cannot show certificates here", "false"),
+            not_there(
+                "brokerRole", "there are no replicas here, only ASYNC_MASTER", "ASYNC_MASTER"
+            ),
+            not_there("haMasterAddress", "there are no replicas here", ""),
+            not_there("totalReplicas", "there are no replicas here", "1"),
+            not_there("inSyncReplicas", "there are no replicas here to wait for", "1", "0"),
+            not_there("minInSyncReplicas", "there are no replicas here to wait for", "1", "0"),
+            not_there("allAckInSyncStateSet", "there are no replicas here to wait for", "false"),
+            not_there("enableAutoInSyncReplicas", "there are no replicas here", "false"),
+            not_there("duplicationEnable", "there are no replicas here", "false"),
+            not_there("enableSlaveActingMaster", "there are no slaves here", "false"),
+            not_there("enableControllerMode", "there is no controller", "false"),
+            not_there("controllerAddr", "there is no controller", ""),
+            not_there("enableRemoteEscape", "there are no slaves here", "false"),
+            not_there("isInBrokerContainer", "one process runs one broker", "false"),
+            not_there("isBrokerContainer", "one process runs one broker", "false"),
+            not_there("enableDLegerCommitLog", "only the default store exists", "false"),
+            not_there("storeType", "only the default store exists", "default", ""),
+            not_there("rocksdbCQDoubleWriteEnable", "only the default store exists", "false"),
+            not_there("timerRocksDBEnable", "only the default store exists", "false"),
+            not_there("transRocksDBEnable", "only the default store exists", "false"),
+            not_there("indexRocksDBEnable", "only the default store exists", "false"),
+            not_there("enableConsumeQueueExt", "queues have no extension here", "false"),
+            not_there("enableLmq", "light queues are not there", "false"),
+            not_there("enableMultiDispatch", "light queues are not there", "false"),
+            not_there("timerInterceptDelayLevel", "delay levels have queues of their own", "false"),
+            not_there("defaultMessageRequestMode", "groups can only pull", "PULL"),
+            not_there("enableRetryTopicV2", "pop is not there", "false"),
+            not_there("coldDataFlowControlEnable", "old messages are not held back", "false"),
+            not_there("enableNetWorkFlowControl", "clients are not held back by rate", "false"),
+            not_there("metricsExporterType", "metrics are not exported", "DISABLE"),
+            not_there(
+                "fetchNamesrvAddrByAddressServer", "name NameServers in namesrvAddr", "false"
+            ),
+            not_there("fetchNameSrvAddrByDnsLookup", "name NameServers in namesrvAddr", "false"),
+            not_there("messageStorePlugIn", "the store takes no plug-ins", ""),
+            not_there(
+                "persistConsumerOffsetIncrementally", "only the whole table is kept", "false"
+            ),
+            not_there("enableBatchPush", "batches are not pushed", "false"),
+            not_there("lockInStrictMode", "locks are this broker's alone", "false"),
+            not_there("useStaticSubscription", "subscriptions come from clients", "false"),
+            not_there("highSpeedMode", "there are no replicas here", "false"),
+            not_there("enableAcceleratedRecovery", "recovery has one way here", "false"),
+        ),
+    ),
+    Section(
+        "Without effect",
+        (
+            *no_effect(
+                "Sizes Java's thread pools and sockets; here one loop does the work.",
+                """sendMessageThreadPoolNums putMessageFutureThreadPoolNums
+                pullMessageThreadPoolNums
+                litePullMessageThreadPoolNums ackMessageThreadPoolNums
+                processReplyMessageThreadPoolNums queryMessageThreadPoolNums
+                adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
+                loadBalanceProcessorThreadPoolNums heartbeatThreadPoolNums recoverThreadPoolNums
+                endTransactionThreadPoolNums putThreadPoolQueueCapacity pullThreadPoolQueueCapacity
+                litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity
+                replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+                clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity
+                heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity
+                adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity
+                serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
+                serverOnewaySemaphoreValue serverAsyncSemaphoreValue
+                serverPooledByteBufAllocatorEnable useEpollNativeSelector clientWorkerThreads
+                clientCallbackExecutorThreads clientPooledByteBufAllocatorEnable
+                batchDispatchRequestThreadPoolNums clientAsyncSemaphoreValue
+                clientOnewaySemaphoreValue clientChannelMaxIdleTimeSeconds
+                clientCloseSocketIfTimeout clientSocketRcvBufSize clientSocketSndBufSize
+                connectTimeoutMillis channelNotActiveInterval disableCallbackExecutor
+                disableNettyWorkerGroup enableReconnectForGoAway isScanAvailableNameSrv
+                maxReconnectIntervalTimeSeconds serverNettyWorkerGroupEnable serverSocketBacklog
+                serverSocketRcvBufSize serverSocketSndBufSize socksProxyConfig
+                writeBufferLowWaterMark topicQueueLockNum dispatchCqThreads dispatchCqCacheNum
+                dispatchFromSenderThread maxAsyncPutMessageRequests sharedByteBufferNum
+                asyncSendEnable transferMsgByHeap enableFastChannelEventProcess
+                spinLockCollisionRetreatOptimalDegree useABSLock debugLockEnable""",
+            ),
+            *no_effect(
+                "Bounds the wait before one of Java's thread pools; nothing waits there here.",
+                """brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue
+                waitTimeMillsInLitePullQueue waitTimeMillsInHeartbeatQueue
+                waitTimeMillsInTransactionQueue waitTimeMillsInAckQueue
+                waitTimeMillsInAdminBrokerQueue""",
+            ),
+            *no_effect(
+                "Records go straight into the mapped file: there is no pool of buffers, no "
+                "separate commit and no other way to write.",
+                """transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool
+                commitIntervalCommitLog commitCommitLogLeastPages commitCommitLogThoroughInterval
+                useReentrantLockWhenPutMessage writeWithoutMmap flushCommitLogTimed
+                flushConsumeQueueLeastPages putMessageTimeout readUnCommitted
+                putConsumeQueueDataByFileChannel wakeCommitWhenPutMessage wakeFlushWhenPutMessage
+                flushLeastPagesWhenWarmMapedFile""",
+            ),
+            *no_effect(
+                "The store maps, indexes, recovers and cleans in its own way.",
+                """messageIndexSafe indexFileReadEnable indexFileWriteEnable diskFallRecord
+                diskFallRecorded commitLogRecoverMaxNum checkCommitLogOffsetOnRecover
+                deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+                redeleteHangedFileInterval maxTransferCountOnMessageInMemory
+                maxTransferCountOnMessageInDisk accessMessageInMemoryHotRatio
+                cleanSwapedMapInterval commitLogForceSwapMapInterval commitLogSwapMapInterval
+                commitLogSwapMapReserveFileNum logicQueueForceSwapMapInterval
+                logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum mappedFileSwapEnable
+                correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
+                dataReadAheadEnable disappearTimeAfterStart enableAsyncReput
+                enableBuildConsumeQueueConcurrently enableCleanExpiredOffset
+                enableLogConsumeQueueRepeatedlyBuildWhenRecover enableRunningFlagsInFlush
+                enableShutdownGracefully logicalDiskSpaceCleanForciblyThreshold
+                mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue
+                maxBatchDeleteFilesNum maxChecksumRange maxConsumeQueueScan
+                maxRecoveryCommitlogFiles pullBatchMaxMessageCount putMsgIndexHightWater
+                recheckReputOffsetFromCq recoverConcurrently sampleCountThreshold sampleSteps
+                searchBcqByCacheEnable travelCqFileNumWhenGetMessage maxOffsetMapSize""",
+            ),
+            *no_effect(
+                "Topics are not compacted.",
+                """enableCompaction compactionCqMappedFileSize compactionMappedFileSize
+                compactionScheduleInternal compactionThreadNum""",
+            ),
+            *no_effect(
+                "There is no RocksDB.",
+                """bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin
+                combineAssignOffsetCQType combineCQEnableCheckSelf combineCQLoadingCQTypes
+                combineCQMaxExtraSearchCommitLogFiles combineCQPreferCQType
+                combineCQUseRocksdbForLmq configManagerVersion enableRocksDBLog
+                iteratorWhenUseRocksdbConsumeQueue maxRocksDBIndexQueryDays
+                memTableFlushIntervalMs realTimePersistRocksDBConfig rocksdbCompressionType
+                rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold statRocksDBCQIntervalSec
+                timerRocksDBPrecisionMs timerRocksDBRollIntervalHours timerRocksDBRollMaxTps
+                timerRocksDBRollRangeHours timerRocksDBStopScan timerRocksDBTimeExpiredMaxTps
+                transWriteOriginTransHalfEnable transactionCheckRocksdbCoreThreads
+                transactionCheckRocksdbMaxThreads transactionCheckRocksdbQueueCapacity
+                useSeparateStorePathForRocksdbCQ useSingleRocksDBForAllConfigs""",
+            ),
+            *no_effect(
+                "Belongs to replicas and controllers, which are not there.",
+                """haSlaveFallbehindMax haSendHeartbeatInterval haHousekeepingInterval
+                haTransferBatchSize
+                haMaxGapNotInSync slaveTimeout offsetCheckInSlave brokerHeartbeatInterval
+                brokerNotActiveTimeoutMillis asyncLearner brokerElectionPriority
+                checkSyncStateSetPeriod cleanOfflineBrokerInterval compatibleWithOldNameSrv
+                controllerHeartBeatTimeoutMills fetchControllerAddrByDnsLookup forwardTimeout
+                haFlowControlEnable haMaxTimeSlaveNotCatchup maxHaTransferByteInSecond
+                maxSlaveResendLength replicasPerDiskPartition sendHeartbeatTimeoutMillis
+                skipPreOnline syncBrokerMemberGroupPeriod syncBrokerMetadataPeriod
+                syncControllerMetadataPeriod syncFromLastFile syncMasterFlushOffsetWhenStartup""",
+            ),
+            *no_effect(
+                "Belongs to pop, which is not there.",
+                """defaultPopShareQueueNum popPollingSize maxPopPollingSize reviveInterval
+                popFromRetryProbability appendAckAsync appendCkAsync enableLitePopLog
+                enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag
+                enablePopBatchAck enablePopBufferMerge enablePopLog enablePopMessageThreshold
+                enableSkipLongAwaitingAck initPopOffsetByCheckMsgInMem
+                maxMessageFilterNumForNotification popCkMaxBufferSize popCkOffsetMaxQueueSize
+                popCkStayBufferTime popCkStayBufferTimeOut popConsumerFSServiceInit
+                popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
+                popFromRetryProbabilityForPriority popInflightMessageThreshold
+                popLongPollingForceNotifyInterval popPollingMapExpireTimeSeconds
+                popPollingMapSize popResponseReturnActualRetryTopic popReviveConcurrency
+                popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead popReviveSkipIfGroupAbsent
+                priorityOrderAsc retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveMaxSlow
+                reviveScanTime serverLoadBalancerEnable skipWhenCKRePutReachMaxTimes
+                useMessageFilterForNotification useSeparateRetryQueue""",
+            ),
+            *no_effect(
+                "The timer wheel is served by the loop, and kept in its own way.",
+                """                timerCheckMetricsWhen timerColdDataCheckIntervalMs
+                timerEnableCheckMetrics timerEnableDisruptor
+                timerEnableRetryUntilSuccess timerGetMessageThreadNum
+                timerMetricSmallThreshold timerProgressLogIntervalMs timerPutMessageThreadNum
+                timerRecallToTimeWheelEnable timerRecallToTimelineEnable
+                timerReputServiceCorePoolSize timerReputServiceMaxPoolSize
+                timerReputServiceQueueCapacity timerSkipUnknownError
+                timerWarmEnable timerWheelSnapshotFlush
+                timerWheelSnapshotIntervalMs """,
+            ),
+            *no_effect(
+                "Belongs to lite topics and light queues, which are not there.",
+                """enableLiteEventMode enableLmqQuota enableLmqStats liteEventCheckInterval
+                liteEventFullDispatchDelayTime liteEventFullDispatchDelayTimeForWildcardGroup
+                liteLagCountMetricsEnable liteLagLatencyCollectEnable liteLagLatencyMetricsEnable
+                liteLagLatencyTopK liteSubscriptionCheckInterval
+                liteSubscriptionCheckTimeoutMills liteTtlCheckInterval maxClientEventCount
+                maxLiteSubscriptionCount maxLmqConsumeQueueNum minLiteTTl""",
+            ),
+            *no_effect(
+                "Belongs to access control and TLS, which are not there; what switches these on "
+                "is refused.",
+                """authConfigPath authenticationMetadataProvider authorizationMetadataProvider
+                authenticationProvider authorizationProvider authenticationStrategy
+                authorizationStrategy authenticationWhitelist authorizationWhitelist
+                initAuthenticationUser innerClientAuthenticationCredentials
+                migrateAuthFromV1Enabled tls.test.mode.enable""",
+            ),
+            *no_effect(
+                "Belongs to metrics, which are not exported.",
+                """metricsPromExporterPort transactionMetricFlushInterval enableConnectionMetrics
+                enableLagAndDlqMetrics enableMessageStoreMetrics enablePopMetrics
+                enableRemotingMetrics enableRequestMetrics enableStatsMetrics
+                enableTransactionMetrics estimateAccumulation metricGrpcExporterIntervalInMills
+                metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
+                metricsExportBatchMaxDataPoints metricsGrpcExporterHeader
+                metricsGrpcExporterTarget metricsInDelta metricsLabel
+                metricsOtelCardinalityLimit metricsPromExporterHost""",
+            ),
+            *no_effect(
+                "Filters are compiled when they are used, without bit maps.",
+                """filterDataCleanTimeSpan enableCalcFilterBitMap expectConsumerNumUseFilter
+                maxErrorRateOfBloomFilter bitMapLengthConsumeQueueExt""",
+            ),
+            *no_effect(
+                "Old messages are read by threads, and nobody is held back for it.",
+                "coldCtrStrategyEnable coldDataScanEnable usePIDColdCtrStrategy",
+            ),
+            *no_effect(
+                "What it tunes is done in another way here.",
+                """enableSingleTopicRegister fetchNamesrvAddrInterval
+                updateNameServerAddrPeriod compressedRegister
+                enableSplitMetadata splitMetadataSize flushConsumerOffsetHistoryInterval
+                consumerOffsetUpdateVersionStep enableBroadcastOffsetStore
+                broadcastOffsetExpireSecond broadcastOffsetExpireMaxSecond
+                enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit
+                scheduleAsyncDeliverMaxResendNum2Blocked accountStatsEnable enableDetailStat
+                accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
+                commercialSizePerMsg delayOffsetUpdateVersionStep enableCreateSysGroup
+                enableScheduleMessageStats isolateLogEnable loadBalancePollNameServerInterval
+                maxStatsIdleTimeInMinutes printChannelGroups printChannelGroupsMinNum""",
+            ),
+        ),
+    ),
+)
+
+TABLE: Final[dict[str, Row]] = {row.key: row for section in SECTIONS for row in section.rows}
+
+assert len(TABLE) == sum(len(section.rows) for section in SECTIONS), "a key stands twice"
