@@ -66,6 +66,14 @@ class Progress:
     is_same_boot: bool = False
     """Whether the operating system still is the one that this was written under."""
 
+    @property
+    def log_kept(self) -> int:
+        """Everything before it was in the log's files, and nothing since can have taken it away.
+
+        After a clean stop that is all of it. What a process has written survives its death.
+        """
+        return self.log_end if self.is_clean or self.is_same_boot else self.log_durable
+
 
 class Checkpoint:
     """Owned by the store. Kept in memory, written by `write`."""

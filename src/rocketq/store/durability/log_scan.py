@@ -5,14 +5,17 @@ the middle of it. It is damage if a record is found further on that can be trust
 
     - its checksums are right,
     - it says itself that it lies where it was found, and
-    - it is not older than the last record before the damage.
+    - it is known to be of this log: it lies before a position up to which everything was once
+      on the disk, or its queue has an entry for it, or it is not older than the last record
+      before the damage.
 
 The last condition leaves out what was cut off once and never overwritten: such records are
-whole and know their place, but they are older than what was written in front of them since.
+whole and know their place, but are older than what was written in front of them since. It is
+asked for nothing else, since clocks are set back.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -63,13 +66,27 @@ class Damage:
 class LogPass:
     """One pass over the log, from a place where a record begins up to `stop` or the end."""
 
-    def __init__(self, segments: Segments, start: int, stop: int | None = None) -> None:
+    def __init__(
+        self,
+        segments: Segments,
+        start: int,
+        stop: int | None = None,
+        *,
+        durable: int = 0,
+        vouch: "Callable[[Found], bool] | None" = None,
+    ) -> None:
+        """`durable`: everything before it was on the disk once.
+
+        `vouch` knows records that are of this log, whatever their time.
+        """
         self.position = start
         """Behind the last record, or behind the last file that is full."""
         self.damages: list[Damage] = []
         self.last_timestamp = 0
         self._segments = segments
         self._stop = stop
+        self._durable = durable
+        self._vouch = vouch
 
     def _next_segment(self) -> Segment | None:
         """The file to read on in; missing ones are damage."""
@@ -115,6 +132,10 @@ class LogPass:
                     return found
         return None
 
+    def has_record(self, segment: Segment, start: int) -> bool:
+        """Whether a file has anything from a position on that this pass would trust."""
+        return self._next_trusted(segment, start) is not None
+
     def _trusted_in(self, segment: Segment, start: int, stop: int) -> int | None:
         piece = bytes(segment.slice(start, stop - start))
         view = segment.view
@@ -123,13 +144,17 @@ class LogPass:
             position = start + at - 4
             if check_record(view, position - segment.start, True, False).is_valid:
                 fields = read_record(view, position - segment.start)
-                if (
-                    fields.physical_offset == position
-                    and fields.store_timestamp >= self.last_timestamp
-                ):
+                if fields.physical_offset == position and self._is_of_this_log(position, fields):
                     return position
             at = piece.find(_MAGIC_START, at + 1)
         return None
+
+    def _is_of_this_log(self, position: int, fields: RecordFields) -> bool:
+        return (
+            position < self._durable
+            or fields.store_timestamp >= self.last_timestamp
+            or (self._vouch is not None and self._vouch(Found(position, fields)))
+        )
 
     def _skip(self, position: int, reason: str) -> None:
         damage = Damage(self.position, position, reason)
@@ -142,9 +167,15 @@ class LogScan(LogPass):
     """Hands out the records one by one."""
 
     def __init__(
-        self, segments: Segments, start: int, stop: int | None = None, *, check_crc: bool = True
+        self,
+        segments: Segments,
+        start: int,
+        stop: int | None = None,
+        *,
+        check_crc: bool = True,
+        durable: int = 0,
     ) -> None:
-        super().__init__(segments, start, stop)
+        super().__init__(segments, start, stop, durable=durable)
         self._check_crc = check_crc
 
     def __iter__(self) -> Iterator[Found]:
@@ -177,8 +208,17 @@ class LogScan(LogPass):
 class LogReplay(LogPass):
     """Dispatches the records without handing them out."""
 
-    def __init__(self, segments: Segments, start: int, stop: int | None, replay: Replay) -> None:
-        super().__init__(segments, start, stop)
+    def __init__(
+        self,
+        segments: Segments,
+        start: int,
+        stop: int | None,
+        replay: Replay,
+        *,
+        durable: int = 0,
+        vouch: Callable[[Found], bool] | None = None,
+    ) -> None:
+        super().__init__(segments, start, stop, durable=durable, vouch=vouch)
         self._replay = replay
 
     def run(self) -> bool:

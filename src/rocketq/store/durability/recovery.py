@@ -18,6 +18,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rocketq.message.record.reader import RecordFields, check_record, read_record
@@ -25,8 +26,9 @@ from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.checkpoint import Checkpoint
-from rocketq.store.durability.log_scan import Damage, LogReplay, LogScan
+from rocketq.store.durability.log_scan import Damage, Found, LogPass, LogReplay, LogScan
 from rocketq.store.durability.replay import NEVER, Replay
+from rocketq.store.files.aside import Aside
 from rocketq.store.files.segment import Segment
 from rocketq.store.index.index import Index, key_hashes
 from rocketq.store.log.commit_log import CommitLog
@@ -54,6 +56,8 @@ class RecoveryReport:
     """Where a torn record was cut off."""
     damages: list[Damage] = field(default_factory=list)
     rebuilt_queues: list[str] = field(default_factory=list)
+    set_aside: list[Path] = field(default_factory=list)
+    """Where that is kept which lay behind the end and might be missed."""
     last_timestamp: int = 0
 
 
@@ -77,10 +81,12 @@ class Recovery:
         self._checkpoint = checkpoint
         self._dispatcher = dispatcher
         self._beginnings = beginnings
+        self._is_crashed = False
 
     def run(self, *, crashed: bool) -> RecoveryReport:
         """Bring everything into a state from which the store can go on."""
         self._queues.judge = self._leads_to_its_message
+        self._is_crashed = crashed
         report = RecoveryReport(is_clean=not crashed)
         if len(self._log.segments) == 0:
             # Without a log there is nothing that queues and index could point at.
@@ -99,6 +105,7 @@ class Recovery:
         self._queues.set_log_range(self._log.min_offset, _NO_END)
         self._queues.remove_earlier_lives(self._beginnings.marks())
         self._read(report)
+        self._set_aside(report)
         self._log.end_at(report.end)
         self._note_durable(report)
         self._queues.set_log_range(self._log.min_offset, report.end)
@@ -208,12 +215,19 @@ class Recovery:
             self._dispatcher,
             open_tail,
             self._config.check_crc_on_recover,
-            self._config.force_verify_prop_crc,
+            self._config.force_verify_prop_crc and self._is_crashed,
             self._complete_from(),
             marks,
             beginnings=self._beginnings.by_name,
         )
-        log_pass = LogReplay(self._log.segments, start, stop, replay)
+        log_pass = LogReplay(
+            self._log.segments,
+            start,
+            stop,
+            replay,
+            durable=self._log_kept(),
+            vouch=self._is_in_its_queue,
+        )
         if not log_pass.run():
             # Nothing can be served without its entries; better not to start.
             failure = self._queues.failure or (self._index.failure if self._index else None)
@@ -226,16 +240,48 @@ class Recovery:
         progress = self._checkpoint.progress
         return NEVER if progress is None or progress.is_clean else progress.log_durable
 
+    def _log_kept(self) -> int:
+        progress = self._checkpoint.progress
+        return progress.log_kept if progress is not None else 0
+
+    def _is_in_its_queue(self, found: Found) -> bool:
+        """Whether a queue has an entry for this very record."""
+        fields = found.fields
+        topic = fields.topic.decode("utf-8", "replace")
+        if fields.queue_id not in self._queues.queue_ids(topic):
+            return False
+        queue = self._queues.find(topic, fields.queue_id)
+        entry = queue.read(fields.queue_offset) if queue is not None else None
+        return entry is not None and entry[:2] == (found.position, fields.size)
+
+    def _set_aside(self, report: RecoveryReport) -> None:
+        """Keep what lies behind the end, if it may be more than the rest of a torn record.
+
+        It was durable once, or looks like messages that nobody can vouch for. Its place is
+        needed, but it must not be lost for that.
+        """
+        aside = Aside(self._config.root)
+        behind = LogPass(self._log.segments, report.end, durable=_NO_END)
+        for segment in [one for one in self._log.segments if one.end > report.end]:
+            start = max(segment.start, report.end)
+            if start >= self._log_kept() and not behind.has_record(segment, start):
+                continue
+            kept: Path | None
+            if segment.start >= report.end and segment.start > self._log.min_offset:
+                kept = aside.take_file(segment.path) if _has_data(segment) else None
+            else:
+                kept = aside.copy_from(segment, start)
+            if kept is not None:
+                logger.error("what lies behind the end of the log, %d, is kept in %s", start, kept)
+                report.set_aside.append(kept)
+
     def _judge_end(self, report: RecoveryReport) -> None:
         """Tell a torn record, which nobody was promised, from the loss of what was durable."""
         segment = self._log.segments.find(report.end)
         behind = b""
         if segment is not None:
             behind = bytes(segment.slice(report.end, min(8, segment.end - report.end)))
-        progress = self._checkpoint.progress
-        durable = 0
-        if progress is not None:
-            durable = progress.log_end if progress.is_clean else progress.log_durable
+        durable = self._log_kept()
         if report.end < durable:
             lost = Damage(report.end, durable, "the log ends before what was flushed")
             logger.error("%s", lost)
@@ -321,6 +367,11 @@ class Recovery:
         queue.has_gap = False
         self._queues.incomplete.clear()
         queue.correct_min_offset(self._log.min_offset)
+
+
+def _has_data(segment: Segment) -> bool:
+    ranges = segment.data_ranges(segment.start, segment.end)
+    return any(any(segment.slice(start, end - start)) for start, end in ranges)
 
 
 def _only(queues: dict[tuple[str, int], ConsumeQueue]) -> Callable[[str, int], QueueTail | None]:

@@ -14,6 +14,7 @@ cdef class Replay:
     cdef bint _check_crc
     cdef bint _require_crc
     cdef long long _complete_from
+    cdef long long _require_from
     cdef bint _is_growing
     cdef object _marks
     cdef long long _mark_at

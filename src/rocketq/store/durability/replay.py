@@ -68,6 +68,8 @@ class Replay:
         self._check_crc = check_crc
         self._require_crc = require_crc
         self._complete_from = complete_from
+        # What was flushed stays, whatever has been configured since.
+        self._require_from = 0 if complete_from == NEVER else complete_from
         self._is_growing = is_growing
         self._marks = marks
         self._mark_at = 0 if marks is not None else NEVER
@@ -92,7 +94,10 @@ class Replay:
             ):
                 return UNFINISHED
             check = check_record(
-                view, self.position - segment_start, self._check_crc, self._require_crc
+                view,
+                self.position - segment_start,
+                self._check_crc,
+                self._require_crc and self.position >= self._require_from,
             )
             if check.status != 0:
                 return check.status

@@ -18,6 +18,7 @@ from typing import Any, Final
 from rocketq.message.record.reader import RecordFields
 from rocketq.store.config import StoreConfig
 from rocketq.store.durability.beginnings import read_beginnings
+from rocketq.store.durability.checkpoint import Checkpoint
 from rocketq.store.durability.log_scan import LogScan
 from rocketq.store.errors import StoreMismatch
 from rocketq.store.files.disk import ReadOnlyDisk
@@ -121,7 +122,10 @@ def check_store(root: str | Path, config: StoreConfig | None = None) -> Iterator
         return
     queues: dict[tuple[str, int], _Queue] = {}
     keys: dict[int, list[int]] = {}
-    scan = LogScan(segments, segments.first.start if segments.first is not None else 0)
+    checkpoint = Checkpoint(root / "checkpoint", disk)
+    checkpoint.load()
+    durable = checkpoint.progress.log_kept if checkpoint.progress is not None else 0
+    scan = LogScan(segments, _start(segments), durable=durable)
     count = 0
     beginnings = {topic.encode(): at for topic, at in read_beginnings(root).items()}
     for position, fields in scan:

@@ -115,7 +115,9 @@ class Appender:
         self._max_body = config.max_message_size
         self._max_topic = config.max_topic_length
         self._long_topics = config.auto_message_version_on_topic_len
-        self._crc_size = 20 if config.enabled_append_prop_crc else 0
+        # A record without it would not be accepted by a start that insists on it.
+        has_crc = config.enabled_append_prop_crc or config.force_verify_prop_crc
+        self._crc_size = 20 if has_crc else 0
 
     @cython.ccall
     def append(self, message: MessageInner) -> AppendResult:
