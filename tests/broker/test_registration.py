@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from rocketq.broker import BrokerConfig
+from rocketq.broker.cluster import registration
+from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.remoting import (
     Command,
     Connection,
@@ -16,7 +18,13 @@ from rocketq.remoting import (
     RequestCode,
     ResponseCode,
 )
-from rocketq.remoting.bodies.registration import DataVersion, RegisterBrokerBody
+from rocketq.remoting.bodies.registration import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigList,
+    TopicConfigWrapper,
+)
 from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.headers import (
     QueryDataVersion,
@@ -198,6 +206,59 @@ async def test_a_large_table_can_be_registered_in_parts(tmp_path: Path) -> None:
     ):
         await eventually(lambda: sum(len(table) for table in server.tables) >= 15)
         assert all(len(table) <= 4 for table in server.tables)
+        versions = [body.data_version for body in server.bodies]
+        assert len(set(versions)) == len(versions), "a part would be taken for a repetition"
+        assert versions[-1].counter >= 0
+
+
+async def test_a_table_too_long_for_a_frame_is_registered_in_parts_whatever_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "_SLICE", 2)
+    monkeypatch.setattr(registration, "_PART_SIZE", 1_000)
+    async with (
+        name_server() as server,
+        running_broker(tmp_path, namesrv_addr=server.address) as broker,
+    ):
+        await eventually(lambda: server.bodies[-1].data_version.counter >= 0)
+        assert len(server.bodies) > 2
+        assert all(len(body.encode()) < 2_000 for body in server.bodies)
+        reply = await broker.call(Command.request(RequestCode.GET_ALL_TOPIC_CONFIG))
+        kept = TopicConfigWrapper.decode(reply.body)
+        assert set().union(*server.tables) == set(kept.topic_config_table)
+        assert server.bodies[-1].data_version == kept.data_version
+
+
+@pytest.mark.slow
+async def test_forty_thousand_topics_with_long_names_are_known_to_the_name_server(
+    tmp_path: Path,
+) -> None:
+    """Names as long as they may be: no frame holds them all."""
+    settings = NamesrvConfig(
+        bind_address="127.0.0.1",
+        listen_port=0,
+        kv_config_path=str(tmp_path / "kvConfig.json"),
+        config_store_path=str(tmp_path / "namesrv.properties"),
+    )
+    names = [f"{number:05}" + "x" * 122 for number in range(40_000)]
+    server = NameServer(settings)
+    await server.start()
+    try:
+        async with running_broker(tmp_path / "store", namesrv_addr=server.address) as broker:
+            for start in range(0, len(names), 3_000):
+                topics = [TopicConfig(topic_name=name) for name in names[start : start + 3_000]]
+                request = Command.request(
+                    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+                    TopicConfigList(topic_config_list=topics).encode(),
+                )
+                assert (await broker.call(request, timeout_s=60)).code == ResponseCode.SUCCESS
+            await eventually(lambda: names[-1] in server.registry)
+        assert not server.registry.brokers
+        async with running_broker(tmp_path / "store", namesrv_addr=server.address):
+            await eventually(lambda: names[-1] in server.registry)
+            assert set(names) <= set(server.registry.topics)
+    finally:
+        await server.stop()
 
 
 @pytest.mark.parametrize("is_outdated", [True, False])

@@ -193,7 +193,7 @@ def test_what_would_take_long_is_refused_in_a_request_alone(text: bytes) -> None
 
 
 def test_a_request_may_hold_what_honest_programs_send() -> None:
-    topics = {f"topic-{n}": {"readQueueNums": 8, "writeQueueNums": 8} for n in range(9_000)}
+    topics = {f"topic-{n}": {"readQueueNums": 8, "writeQueueNums": 8} for n in range(7_000)}
     text = standard.dumps(topics).encode()
     assert json.loads(text, json.REQUEST_LIMITS) == topics
     assert json.loads(b"{0:'a',1:{b:2}}", json.REQUEST_LIMITS) == {"0": "a", "1": {"b": 2}}

@@ -68,7 +68,7 @@ class Limits:
 # What a stranger may send in the body of one request: some 10 ms of work. The largest that
 # honest programs send are lists of a few thousand topics or queues.
 REQUEST_LIMITS: Final = Limits(
-    size=4 * 1024 * 1024, values=100_000, objects=10_000, dialect_size=128 * 1024
+    size=4 * 1024 * 1024, values=100_000, objects=8_000, dialect_size=128 * 1024
 )
 # A header's size is limited by whoever cut it out of its frame.
 HEADER_LIMITS: Final = Limits(dialect_size=64 * 1024, references=False)

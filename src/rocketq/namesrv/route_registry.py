@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from rocketq.common.clock import Clock
+from rocketq.common.slices import Slices, at_once
 from rocketq.message.flags import Permission
 from rocketq.namesrv.registration import (
     DEFAULT_HEARTBEAT_TIMEOUT_MS,
@@ -60,11 +61,19 @@ class TopicQueues:
 
     def __init__(self, by_broker: dict[str, QueueData]) -> None:
         self.by_broker = by_broker
-        self.encoded: dict[RouteForm, tuple[int, bytes]] = {}
+        self.encoded: dict[RouteForm, tuple[int, bytes | None]] = {}
+
+
+# Topics that are changed in one slice of long work.
+_SLICE: Final = 1000
 
 
 class RouteRegistry:
-    """The tables. Every change is one call without an `await`, so no reader sees half of it."""
+    """The tables, changed by calls without an `await`.
+
+    What touches very many topics is done in slices: between them a reader sees some topics
+    as they were and some as they will be, each of them whole.
+    """
 
     def __init__(
         self,
@@ -72,10 +81,15 @@ class RouteRegistry:
         clock: Clock,
         on_minimum_id_change: Callable[[MinimumIdChange], None] = lambda change: None,
         on_new_broker: Callable[[str], None] = lambda broker_name: None,
+        on_long_work: Callable[[Slices[None]], None] = at_once,
     ) -> None:
+        """`on_long_work` is handed what may be done in slices, and begins with it."""
         self._clock = clock
         self._on_new_broker = on_new_broker
         self._on_minimum_id_change = on_minimum_id_change
+        self._on_long_work = on_long_work
+        # Brokers that are gone while some of their topics are still to be taken away.
+        self._leaving: set[str] = set()
         self._topics: dict[str, TopicQueues] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, set[str]] = {}
@@ -98,6 +112,14 @@ class RouteRegistry:
         Raises `RegistrationRefused` when a broker not yet known brings a single topic: that
         is the form of an update, and would make all its other topics unknown.
         """
+        return at_once(self.registering(new, delete_missing_topics=delete_missing_topics))
+
+    def registering(
+        self, new: Registration, *, delete_missing_topics: bool = False
+    ) -> Slices[Master | None]:
+        """The same in slices. Whoever calls this has one under way for each broker."""
+        if new.broker_name in self._leaving:
+            yield from self._drop_broker_topics(new.broker_name)
         key = BrokerAddress(new.cluster, new.address)
         known = self._brokers.get(new.broker_name)
         addresses = dict(known.broker_addrs) if known is not None else {}
@@ -142,14 +164,6 @@ class RouteRegistry:
             and new.broker_id != MASTER_ID
             and new.broker_id == min(addresses)
         )
-        if new.broker_id == MASTER_ID or is_prime_slave:
-            self._take_topics(
-                new,
-                rewrite=is_first or is_changed,
-                read_only=is_prime_slave and broker.enable_acting_master,
-                delete_missing=delete_missing_topics,
-            )
-
         self._live[key] = LiveBroker(
             self._clock.now_ms(),
             new.heartbeat_timeout_ms or DEFAULT_HEARTBEAT_TIMEOUT_MS,
@@ -162,6 +176,13 @@ class RouteRegistry:
             if not new.filter_servers:
                 del self._filter_servers[key]
             self._routes_changed()
+        if new.broker_id == MASTER_ID or is_prime_slave:
+            yield from self._take_topics(
+                new,
+                rewrite=is_first or is_changed,
+                read_only=is_prime_slave and broker.enable_acting_master,
+                delete_missing=delete_missing_topics,
+            )
         if is_first:
             logger.info(
                 "broker %s id %d of cluster %s registered at %s with %d topics",
@@ -190,13 +211,16 @@ class RouteRegistry:
 
     def _take_topics(
         self, new: Registration, *, rewrite: bool, read_only: bool, delete_missing: bool
-    ) -> None:
+    ) -> Slices[None]:
         # One topic alone is an update; only longer lists can be the whole of what there is.
         if delete_missing and not new.queue_mappings and len(new.topics) > 1:
-            gone = [t for t in self.topics_of_broker(new.broker_name) if t not in new.topics]
-            self._drop_queues(gone, {new.broker_name})
+            yield from self._drop_missing(new)
         changes = _Changes(self)
-        for topic, queues in new.topics.items():
+        for number, (topic, queues) in enumerate(new.topics.items(), 1):
+            if number % _SLICE == 0:
+                yield
+                if not self._is_live(new):
+                    return
             if read_only:
                 queues = replace(queues, perm=queues.perm & ~Permission.WRITE)
             before = self._topics.get(topic)
@@ -206,6 +230,24 @@ class RouteRegistry:
             for topic, mapping in new.queue_mappings.items():
                 self._queue_mappings.setdefault(topic, {})[new.broker_name] = mapping
             self._own_routes.clear()
+
+    def _drop_missing(self, new: Registration) -> Slices[None]:
+        """Take away what a broker no longer has."""
+        known = list(self._topics)
+        for start in range(0, len(known), _SLICE):
+            if start:
+                yield
+                if not self._is_live(new):
+                    return
+            self._drop_queues(
+                [topic for topic in known[start : start + _SLICE] if topic not in new.topics],
+                {new.broker_name},
+            )
+
+    def _is_live(self, new: Registration) -> bool:
+        """Whether a broker is still there that was when its registration began."""
+        live = self._live.get(BrokerAddress(new.cluster, new.address))
+        return live is not None and live.connection is new.connection
 
     def unregister(self, leaving: BrokerAddress, broker_name: str, broker_id: int) -> None:
         """Forget an address, and with the last address of a broker name its topics."""
@@ -224,7 +266,8 @@ class RouteRegistry:
                 names.discard(broker_name)
                 if not names:
                     del self._clusters[cluster]
-            self._drop_queues(list(self._topics), {broker_name})
+            self._leaving.add(broker_name)
+            self._on_long_work(self._drop_broker_topics(broker_name))
             return
         self._brokers[broker_name] = replace(broker, broker_addrs=addresses)
         if broker.enable_acting_master and MASTER_ID not in addresses:
@@ -233,6 +276,17 @@ class RouteRegistry:
             self._on_minimum_id_change(
                 MinimumIdChange(broker_name, addresses, leaving.address, None)
             )
+
+    def _drop_broker_topics(self, broker_name: str) -> Slices[None]:
+        """Take away the topics of a broker that is gone, unless somebody else has done it."""
+        topics = list(self._topics)
+        for start in range(0, len(topics), _SLICE):
+            if start:
+                yield
+                if broker_name not in self._leaving:
+                    return
+            self._drop_queues(topics[start : start + _SLICE], {broker_name})
+        self._leaving.discard(broker_name)
 
     def unregister_address(self, leaving: BrokerAddress) -> None:
         """Forget a broker of which only the address is known: it fell silent."""
@@ -321,8 +375,8 @@ class RouteRegistry:
         self._own_routes.clear()
         changes = _Changes(self)
         for topic in topics:
-            before = self._topics[topic]
-            if broker_names.isdisjoint(before.by_broker):
+            before = self._topics.get(topic)
+            if before is None or broker_names.isdisjoint(before.by_broker):
                 continue
             for broker_name in broker_names:
                 self._queue_mappings.get(topic, {}).pop(broker_name, None)
@@ -382,15 +436,19 @@ class RouteRegistry:
         brokers = []
         filter_servers = {}
         for name, queue in queues.by_broker.items():
-            broker = self._brokers[name]  # queues go with the last address of their broker
+            broker = self._brokers.get(name)
+            if broker is None:  # its last address is gone, and its queues are about to go
+                continue
             for address in broker.broker_addrs.values():
                 servers = self._filter_servers.get(BrokerAddress(broker.cluster, address))
                 if servers:
                     filter_servers[address] = list(servers)
             brokers.append(_with_acting_master(broker, queue) if acting_master else broker)
+        if not brokers:
+            return None
         return TopicRouteData(
             broker_datas=brokers,
-            queue_datas=list(queues.by_broker.values()),
+            queue_datas=[q for q in queues.by_broker.values() if q.broker_name in self._brokers],
             filter_server_table=filter_servers,
             order_topic_conf=order_conf,
             topic_queue_mapping_by_broker=self._queue_mappings.get(topic),
@@ -413,24 +471,27 @@ class RouteRegistry:
             queues.encoded[form] = (self._generation, text)
         return text
 
-    def _own_encoded_route(self, topic: str, form: RouteForm, order_conf: str | None) -> bytes:
+    def _own_encoded_route(
+        self, topic: str, form: RouteForm, order_conf: str | None
+    ) -> bytes | None:
         key = (topic, form, order_conf)
         text = self._own_routes.get(key)
         if text is None:
-            text = self._own_routes[key] = self._encode(topic, form, order_conf)
+            text = self._encode(topic, form, order_conf)
+            if text is not None:
+                self._own_routes[key] = text
         return text
 
-    def _encode(self, topic: str, form: RouteForm, order_conf: str | None) -> bytes:
+    def _encode(self, topic: str, form: RouteForm, order_conf: str | None) -> bytes | None:
         route = self.route(topic, acting_master=form.acting_master, order_conf=order_conf)
-        assert route is not None, topic
-        return route.encode(standard=form.standard_json)
+        return None if route is None else route.encode(standard=form.standard_json)
 
     def _routes_changed(self) -> None:
         self._generation += 1
         self._own_routes.clear()
 
 
-_NEVER: Final = (-1, b"")
+_NEVER: Final[tuple[int, bytes | None]] = (-1, None)
 
 
 class _Changes:

@@ -12,6 +12,7 @@ from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
+from rocketq.common.slices import Slices, in_slices
 from rocketq.namesrv.config import LiveConfig, NamesrvConfig
 from rocketq.namesrv.kv_config import KvConfig
 from rocketq.namesrv.processor.brokers import BrokerProcessor
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 _REACHED_AT: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 _NOTICE_TIMEOUT_S: Final = 0.3
 _STOP_GRACE_S: Final = 1.0
+_DONE: Final = object()
 
 
 class NameServer:
@@ -44,6 +46,7 @@ class NameServer:
             clock=clock,
             on_minimum_id_change=self._tell_group,
             on_new_broker=self._broker_arrived,
+            on_long_work=self._do_in_slices,
         )
         self._awaited_brokers: dict[str, asyncio.Event] = {}
         self._kv_config = KvConfig(Path(config.kv_config_path))
@@ -57,6 +60,7 @@ class NameServer:
         )
         self._client: RemotingClient | None = None
         self._notices: set[asyncio.Task[None]] = set()
+        self._long_work: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
@@ -141,8 +145,8 @@ class NameServer:
         try:
             yield
         finally:
-            for notice in self._notices:
-                notice.cancel()
+            for task in (*self._notices, *self._long_work):
+                task.cancel()
             await self._client.close()
 
     async def _scan(self, stop: asyncio.Event) -> None:
@@ -153,6 +157,13 @@ class NameServer:
                 if isinstance(connection, Connection):
                     connection.close()
             interval_s = self._config.current.scan_not_active_broker_interval / 1000
+
+    def _do_in_slices(self, work: Slices[None]) -> None:
+        if next(work, _DONE) is _DONE:
+            return  # it was not that long
+        task = asyncio.ensure_future(in_slices(work))
+        self._long_work.add(task)
+        task.add_done_callback(self._long_work.discard)
 
     # --- notices to brokers -------------------------------------------------------------
 

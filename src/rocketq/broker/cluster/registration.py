@@ -19,10 +19,13 @@ from dataclasses import replace
 from rocketq.broker.config import BrokerConfig, LiveConfig
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.tables.topics import READ_WRITE, Topics
+from rocketq.common import json
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
+from rocketq.common.slices import Slices, in_slices
 from rocketq.remoting import Command, Connection, RemotingClient, check
 from rocketq.remoting.bodies.registration import (
+    DataVersion,
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigWrapper,
@@ -46,6 +49,10 @@ _FIRST_RETRY_S = 0.5
 # Repeating so many topics twice a minute is work for both sides: most rounds only ask whether
 # the NameServer has the current version, which tells it that we are alive just as well.
 _LARGE_TABLE = 1_000
+# A registration's topics take up to this many bytes, half of what the longest frame has.
+_PART_SIZE = 8 * 1024 * 1024
+# Topics that are encoded in one go.
+_SLICE = 500
 _FULL_ROUNDS = 10
 
 
@@ -235,32 +242,67 @@ class Registration:
             return
         name_server.needs_everything = False
         name_server.changed = {}
-        topics = list(self._topics.snapshot().values())
-        size = config.split_registration_size if config.enable_split_registration else len(topics)
-        ordered: Mapping[str, str] | None = None
-        for start in range(0, len(topics), max(size, 1)):
-            ordered = await self._register(name_server, topics[start : start + size]) or ordered
+        ordered = await self._tell(name_server, list(self._topics.snapshot().values()))
         if ordered is not None:
             self._topics.set_ordered(ordered)
 
     async def _tell_changes(self, name_server: _NameServer) -> None:
         changed, name_server.changed = name_server.changed, {}
-        await self._register(name_server, list(changed.values()))
+        await self._tell(name_server, list(changed.values()))
 
-    async def _register(
+    async def _tell(
         self, name_server: _NameServer, topics: list[TopicConfig]
     ) -> Mapping[str, str] | None:
         """Returns the table of ordered topics, when the NameServer has one."""
+        version = self._topics.data_version  # that of these topics, whatever comes meanwhile
+        ordered: Mapping[str, str] | None = None
+        parts = await in_slices(self._parts(topics))
+        for number, part in enumerate(parts, 1):
+            # A NameServer takes over what has another version than it knows. So each part has
+            # one of its own, and the last one that of the whole.
+            is_last = number == len(parts)
+            part_version = version if is_last else replace(version, counter=-number)
+            ordered = await self._register(name_server, part_version, part) or ordered
+        return ordered
+
+    def _parts(self, topics: list[TopicConfig]) -> Slices[list[bytes]]:
+        """The topics as the entries of JSON tables, each of which fits into a frame.
+
+        The fewer the better: a NameServer may be told to forget topics that a registration
+        does not name.
+        """
         config = self._live.broker
-        if config.broker_permission != READ_WRITE:
-            topics = [replace(each, perm=each.perm & config.broker_permission) for each in topics]
+        most = config.split_registration_size if config.enable_split_registration else len(topics)
+        parts: list[bytes] = []
+        entries: list[bytes] = []
+        count = size = 0
+        for start in range(0, len(topics), step := max(min(_SLICE, most), 1)):
+            if start:
+                yield
+            some = topics[start : start + step]
+            if config.broker_permission != READ_WRITE:
+                some = [replace(each, perm=each.perm & config.broker_permission) for each in some]
+            entry = json.dumps({each.topic_name: each for each in some})[1:-1]
+            if entries and (count + len(some) > most or size + len(entry) > _PART_SIZE):
+                parts.append(b",".join(entries))
+                entries, count, size = [], 0, 0
+            entries.append(entry)
+            count += len(some)
+            size += len(entry)
+        return [*parts, b",".join(entries)]
+
+    async def _register(
+        self, name_server: _NameServer, version: DataVersion, entries: bytes
+    ) -> Mapping[str, str] | None:
+        config = self._live.broker
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigWrapper(
-                data_version=self._topics.data_version,
-                mapping_data_version=self._mapping_version,
-                topic_config_table={each.topic_name: each for each in topics},
+                data_version=version, mapping_data_version=self._mapping_version
             )
         ).encode()
+        head, table, tail = body.partition(b'"topicConfigTable":{')
+        assert table, body
+        body = b"".join((head, table, entries, tail))
         header = RegisterBroker(
             broker_name=config.broker_name,
             broker_addr=self._address,

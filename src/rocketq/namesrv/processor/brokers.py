@@ -1,7 +1,11 @@
 """Requests by which brokers make themselves known."""
 
+import asyncio
 import zlib
+from collections.abc import Coroutine
+from typing import Any, Final
 
+from rocketq.common.slices import Slices, at_once, in_slices
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from rocketq.namesrv.registration import BrokerAddress, Registration, RegistrationRefused
@@ -24,6 +28,9 @@ from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.server import Routes
 from rocketq.remoting.wire.command import Command
 
+# A registration up to this size is taken over at once, a larger one in slices.
+_SMALL: Final = 64 * 1024
+
 
 class BrokerProcessor:
     """Keeps the registry in step with what brokers report."""
@@ -32,6 +39,10 @@ class BrokerProcessor:
         self._registry = registry
         self._kv_config = kv_config
         self._config = config
+        # Registrations that are being taken over: those of one broker follow each other, and
+        # nobody has a second large one waiting.
+        self._under_way: dict[BrokerAddress, asyncio.Future[None]] = {}
+        self._bringing_much: set[Connection] = set()
 
     def routes(self) -> Routes:
         return {
@@ -42,17 +53,49 @@ class BrokerProcessor:
             GetBrokerMemberGroup.CODE: self._member_group,
         }
 
-    def _register(self, request: Command, connection: Connection) -> Command:
+    def _register(
+        self, request: Command, connection: Connection
+    ) -> Command | Coroutine[Any, Any, Command]:
         header = request.header(RegisterBroker)
+        key = BrokerAddress(header.cluster_name, header.broker_addr)
+        is_small = len(request.body) <= _SMALL
+        if is_small and key not in self._under_way:
+            return at_once(self._registering(request, header, connection))
+        if not is_small:
+            if connection in self._bringing_much:
+                raise RequestRejected(
+                    ResponseCode.SYSTEM_BUSY, "another registration is being taken over"
+                )
+            self._bringing_much.add(connection)
+        return self._register_in_slices(key, request, header, connection)
+
+    async def _register_in_slices(
+        self, key: BrokerAddress, request: Command, header: RegisterBroker, connection: Connection
+    ) -> Command:
+        before = self._under_way.get(key)
+        done = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            return await in_slices(self._registering(request, header, connection))
+        finally:
+            done.set_result(None)
+            if self._under_way.get(key) is done:
+                del self._under_way[key]
+            self._bringing_much.discard(connection)
+
+    def _registering(
+        self, request: Command, header: RegisterBroker, connection: Connection
+    ) -> Slices[Command]:
         # The CRC travels in a signed field of which the sender drops the sign bit.
         if header.body_crc32 not in (0, zlib.crc32(request.body) & 0x7FFF_FFFF):
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        reported = read_registration(
+        reported = yield from read_registration(
             request.body, broker_name=header.broker_name, version=request.version
         )
         config = self._config.current
         try:
-            master = self._registry.register(
+            master = yield from self._registry.registering(
                 Registration(
                     cluster=header.cluster_name,
                     broker_name=header.broker_name,
