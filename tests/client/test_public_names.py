@@ -1,11 +1,15 @@
 """What `rocketq` and `rocketq.aio` offer."""
 
 import ast
+import dataclasses
 import importlib
 import inspect
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -13,6 +17,14 @@ import rocketq
 import rocketq.aio
 from rocketq.client.blocking.face import Face
 from rocketq.client.config import ClientConfig, ClientOptions
+from rocketq.client.consumer.options import (
+    LitePullConfig,
+    LitePullOptions,
+    PullConfig,
+    PullOptions,
+    PushConfig,
+    PushOptions,
+)
 from rocketq.client.names import ASYNCIO, BLOCKING
 from rocketq.client.producer.options import ProducerConfig, ProducerOptions
 
@@ -77,10 +89,45 @@ def test_a_blocking_class_has_the_methods_of_its_twin(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "config"),
-    [(ClientOptions, ClientConfig), (ProducerOptions, ProducerConfig)],
-    ids=["client", "producer"],
+    [
+        (ClientOptions, ClientConfig),
+        (ProducerOptions, ProducerConfig),
+        (PushOptions, PushConfig),
+        (LitePullOptions, LitePullConfig),
+        (PullOptions, PullConfig),
+    ],
+    ids=lambda kind: kind.__name__,
 )
-def test_options_and_settings_agree(options: type, config: type) -> None:
-    assert set(options.__annotations__) | set(ClientOptions.__annotations__) == set(
-        config.__dataclass_fields__  # type: ignore[attr-defined]
-    )
+def test_options_and_configurations_agree(options: type, config: type) -> None:
+    assert get_type_hints(options) == get_type_hints(config)
+    for field in dataclasses.fields(config):
+        assert field.metadata["doc"].endswith("."), f"{field.name} is not explained"
+
+
+@pytest.mark.parametrize("module", [rocketq, rocketq.aio], ids=["rocketq", "aio"])
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("LitePullConsumer", LitePullConfig),
+        ("Producer", ProducerConfig),
+        ("PullConsumer", PullConfig),
+        ("PushConsumer", PushConfig),
+        ("TransactionProducer", ProducerConfig),
+    ],
+)
+def test_help_lists_every_option_with_a_line(module: ModuleType, name: str, config: type) -> None:
+    kind = getattr(module, name)
+    parameters = inspect.signature(kind).parameters
+    text = pydoc.plain(pydoc.render_doc(kind))
+    for field in dataclasses.fields(config):
+        assert parameters[field.name].default == field.default
+        assert f"{field.name}: {field.metadata['doc'].split()[0]}" in text
+
+
+def test_an_option_that_is_nearly_right_is_suggested() -> None:
+    with pytest.raises(TypeError, match="no option 'send_timeout': did you mean 'send_timeout_s'"):
+        rocketq.Producer("p", send_timeout=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="has no option 'topic': did you mean 'topics'"):
+        rocketq.aio.PushConsumer("c", topic="orders")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"no option 'colour'\. It has .*namesrv"):
+        rocketq.LitePullConsumer("c", colour="red")  # type: ignore[call-arg]

@@ -478,9 +478,7 @@ async def test_pulling_pauses_while_enough_is_cached(broker: Broker, producer: P
     )
     async with consumer:
         session = consumer._running()
-        (cached,) = (
-            queue for queue in session.assigned.process_queues() if queue.queue.topic == topic
-        )
+        (cached,) = (queue for queue in session.held.process_queues() if queue.queue.topic == topic)
         await eventually(lambda: cached.count > 20, "the cache to fill")
         assert cached.count <= 20 + 8
         go_on.set()

@@ -24,6 +24,7 @@ from rocketq.cli.rate_line import RateLine
 from rocketq.cli.serving import run_async
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.consumer.lite.consumer import LitePullConsumer
+from rocketq.client.consumer.start_offset import ConsumeFrom
 from rocketq.client.consumer.subscription import Expression, Sql
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
@@ -302,11 +303,11 @@ async def _of_group(
     follow: bool,
 ) -> AsyncGenerator[MessageExt, None]:
     """A group goes on where it is; `where` is for a group that has not read the topic yet."""
-    begin = "last"
+    begin = ConsumeFrom.LAST
     if where.time_ms is not None:
-        begin = "timestamp"
+        begin = ConsumeFrom.TIMESTAMP
     elif where.offset is not None:
-        begin = "first"
+        begin = ConsumeFrom.FIRST
     consumer = LitePullConsumer(
         group,
         topics={topic: expression},

@@ -11,12 +11,13 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from rocketq.client.errors import InvalidSettings
+from rocketq.client.options import check_ranges, option
 from rocketq.message.ids import local_address
 
-DEFAULT_INSTANCE_NAME = "DEFAULT"
+DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 
 
 class ClientOptions(TypedDict, total=False):
@@ -41,33 +42,41 @@ class ClientOptions(TypedDict, total=False):
 class ClientConfig:
     """How one client reaches its cluster, and what it calls itself there."""
 
-    namesrv: str | Sequence[str] | None = None
-    """`host:port`, several joined by `;` or in a list. None: environment `NAMESRV_ADDR`."""
-    client_ip: str | None = None
-    """What the client id starts with. None: this host's own address."""
-    instance_name: str = DEFAULT_INSTANCE_NAME
-    """Clients with the same name share one instance (connections, routes, heartbeats)."""
-    unit_name: str = ""
-    namespace: str = ""
-    """Put before every topic and group on the wire, and taken off again."""
-    access_key: str = ""
-    secret_key: str = ""
-    security_token: str = ""
-    vip_channel: bool = False
-    """Send to the broker's port − 2, which serves no pulls."""
-    route_interval_s: float = 30.0
-    heartbeat_interval_s: float = 30.0
-    persist_interval_s: float = 5.0
-    api_timeout_s: float = 3.0
+    namesrv: str | Sequence[str] | None = option(
+        None,
+        "Where the NameServers are: `host:port`, several joined by `;` or in a list. Without it, "
+        "NAMESRV_ADDR of the environment, else 127.0.0.1:9876.",
+    )
+    client_ip: str | None = option(
+        None, "What the client id starts with, if not this host's own address."
+    )
+    instance_name: str = option(
+        DEFAULT_INSTANCE_NAME,
+        "Clients with the same name share one instance (connections, routes, heartbeats).",
+    )
+    unit_name: str = option("", "The unit that the client id names, where there are units.")
+    namespace: str = option(
+        "", "Put before every topic and group on the wire, and taken off again."
+    )
+    access_key: str = option("", "The user that requests are signed for; with `secret_key`.")
+    secret_key: str = option("", "What requests are signed with; never sent.")
+    security_token: str = option("", "A temporary user's token, sent along with the signature.")
+    vip_channel: bool = option(False, "Send to the broker's port minus 2, which serves no pulls.")
+    route_interval_s: float = option(
+        30.0, "How often the routes in use are asked for again.", above=0
+    )
+    heartbeat_interval_s: float = option(
+        30.0, "How often brokers are told that the client is still there.", above=0
+    )
+    persist_interval_s: float = option(5.0, "How often consumers' offsets are stored.", above=0)
+    api_timeout_s: float = option(
+        3.0, "How long the answer to a request other than sends and pulls may take.", above=0
+    )
 
     def __post_init__(self) -> None:
         if bool(self.access_key) != bool(self.secret_key):
             raise InvalidSettings("access_key and secret_key go together: one of them is missing")
-        for name in ("route_interval_s", "heartbeat_interval_s", "persist_interval_s"):
-            if getattr(self, name) <= 0:
-                raise InvalidSettings(f"{name} must be above 0, not {getattr(self, name)}")
-        if self.api_timeout_s <= 0:
-            raise InvalidSettings(f"api_timeout_s must be above 0, not {self.api_timeout_s}")
+        check_ranges(self)
 
     def client_id(self, *, unique_name: bool = True, stream: bool = False) -> str:
         """`ip@instance[@unit][@STREAM]`.

@@ -18,13 +18,14 @@ are `RocketqError`s too and keep their own names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from rocketq.common.errors import RocketqError
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 
 # Answers after which another broker, or the same one later, may well take the message.
-RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
+RETRY_CODES: Final = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 
 
 class ClientError(RocketqError):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 from rocketq.client.blocking.face import Face, arguments_of, blocking, on_loop
+from rocketq.client.consumer.consumer import Consumer
 from rocketq.client.consumer.lite import consumer as aio_lite_pull
 from rocketq.client.consumer.pull import consumer as aio_pull
 from rocketq.client.consumer.pull import schedule as aio_schedule
@@ -21,11 +22,27 @@ from rocketq.client.consumer.push.listener import ListenerFunction
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
 
+A = TypeVar("A", bound=Consumer[Any])
 F = TypeVar("F", bound=ListenerFunction)
 C = TypeVar("C", bound=aio_schedule.PullCallback)
 
 
-class PushConsumer(Face[aio_push.PushConsumer]):
+class ConsumerFace(Face[A]):
+    """What the three blocking consumers have in common."""
+
+    message_queues = blocking(Consumer.message_queues)
+
+    @property
+    def group(self) -> str:
+        return self._twin.group
+
+    @property
+    def client_id(self) -> str:
+        """This member's name in its group."""
+        return self._on_loop(lambda: self._twin.client_id)
+
+
+class PushConsumer(ConsumerFace[aio_push.PushConsumer]):
     """Consumes topics as a member of a group; messages come to a function of yours."""
 
     @arguments_of(aio_push.PushConsumer)
@@ -40,15 +57,6 @@ class PushConsumer(Face[aio_push.PushConsumer]):
     unsubscribe = on_loop(aio_push.PushConsumer.unsubscribe)
     suspend = on_loop(aio_push.PushConsumer.suspend)
     resume = on_loop(aio_push.PushConsumer.resume)
-
-    @property
-    def group(self) -> str:
-        return self._twin.group
-
-    @property
-    def client_id(self) -> str:
-        """This member's name in its group."""
-        return self._on_loop(lambda: self._twin.client_id)
 
     @property
     def assignment(self) -> list[MessageQueue]:
@@ -72,7 +80,7 @@ class PushConsumer(Face[aio_push.PushConsumer]):
         self._on_loop(change)
 
 
-class LitePullConsumer(Face[aio_lite_pull.LitePullConsumer]):
+class LitePullConsumer(ConsumerFace[aio_lite_pull.LitePullConsumer]):
     """Hands out messages on request."""
 
     @arguments_of(aio_lite_pull.LitePullConsumer)
@@ -82,7 +90,6 @@ class LitePullConsumer(Face[aio_lite_pull.LitePullConsumer]):
     subscribe = blocking(aio_lite_pull.LitePullConsumer.subscribe)
     unsubscribe = on_loop(aio_lite_pull.LitePullConsumer.unsubscribe)
     assign = blocking(aio_lite_pull.LitePullConsumer.assign)
-    message_queues = blocking(aio_lite_pull.LitePullConsumer.message_queues)
     poll = blocking(aio_lite_pull.LitePullConsumer.poll)
     commit = blocking(aio_lite_pull.LitePullConsumer.commit)
     committed = blocking(aio_lite_pull.LitePullConsumer.committed)
@@ -104,21 +111,12 @@ class LitePullConsumer(Face[aio_lite_pull.LitePullConsumer]):
             yield message
 
     @property
-    def group(self) -> str:
-        return self._twin.group
-
-    @property
-    def client_id(self) -> str:
-        """This member's name in its group."""
-        return self._on_loop(lambda: self._twin.client_id)
-
-    @property
     def assignment(self) -> list[MessageQueue]:
         """The queues this member has at the moment."""
         return self._on_loop(lambda: self._twin.assignment)
 
 
-class PullConsumer(Face[aio_pull.PullConsumer]):
+class PullConsumer(ConsumerFace[aio_pull.PullConsumer]):
     """Pulls on request and remembers offsets."""
 
     @arguments_of(aio_pull.PullConsumer)
@@ -130,22 +128,12 @@ class PullConsumer(Face[aio_pull.PullConsumer]):
     pull = blocking(aio_pull.PullConsumer.pull)
     pull_block_if_not_found = blocking(aio_pull.PullConsumer.pull_block_if_not_found)
     send_message_back = blocking(aio_pull.PullConsumer.send_message_back)
-    message_queues = blocking(aio_pull.PullConsumer.message_queues)
     message_queues_in_balance = on_loop(aio_pull.PullConsumer.message_queues_in_balance)
     consume_offset = blocking(aio_pull.PullConsumer.consume_offset)
     update_consume_offset = on_loop(aio_pull.PullConsumer.update_consume_offset)
     max_offset = blocking(aio_pull.PullConsumer.max_offset)
     min_offset = blocking(aio_pull.PullConsumer.min_offset)
     search_offset = blocking(aio_pull.PullConsumer.search_offset)
-
-    @property
-    def group(self) -> str:
-        return self._twin.group
-
-    @property
-    def client_id(self) -> str:
-        """This member's name in its group."""
-        return self._on_loop(lambda: self._twin.client_id)
 
 
 class PullSchedule(Face[aio_schedule.PullSchedule]):

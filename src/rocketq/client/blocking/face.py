@@ -71,22 +71,22 @@ class Face(Generic[A]):
 
 
 def blocking(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[Face[A], P], R]:
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Face[Any], P], R]:
     """A coroutine method of the twin, waited for."""
 
     @functools.wraps(method)
-    def call(self: Face[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: Face[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._thread.run(method(self._twin, *args, **kwargs), what=self._name)
 
     return call
 
 
-def on_loop(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[Face[A], P], R]:
+def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Face[Any], P], R]:
     """A plain method of the twin, called where the twin's state lives."""
 
     @functools.wraps(method)
-    def call(self: Face[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: Face[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._on_loop(lambda: method(self._twin, *args, **kwargs))
 
     return call

@@ -3,7 +3,7 @@
     with Producer("orders-service", namesrv="127.0.0.1:9876") as producer:
         producer.send(Message("orders", b"..."))
 
-Any number of threads may share one. The blocking consumers are in `blocking_consumers.py`.
+Any number of threads may share one. The blocking consumers are in `consumers.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from rocketq.client.blocking.face import Face, arguments_of, blocking
 from rocketq.client.errors import ClientClosed
@@ -33,7 +33,7 @@ from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
-_SENDS_PER_TURN = 512
+_SENDS_PER_TURN: Final = 512
 """Then answers are looked at again, however many messages still wait."""
 
 

@@ -162,7 +162,7 @@ class ClientInstance:
         self._refreshed_at: dict[str, float] = {}
         self._background: set[asyncio.Task[None]] = set()
 
-    # ------------------------------------------------------------------ life
+    # Life
 
     @classmethod
     async def acquire(
@@ -220,7 +220,7 @@ class ClientInstance:
         self.replies.close(ClientClosed(f"client {self.client_id}"))
         await self.remoting.close()
 
-    # ----------------------------------------------------------------- users
+    # Users
 
     def register_producer(self, producer: ProducerRole) -> None:
         """Announce a producer group; brokers learn of it with the next heartbeat."""
@@ -264,7 +264,7 @@ class ClientInstance:
         addresses = [a for a in self._versions if a in self._known_addresses(masters_only=False)]
         await asyncio.gather(*(tell(address) for address in addresses))
 
-    # ------------------------------------------------------------ heartbeats
+    # Heartbeats
 
     def broker_version(self, address: str) -> int | None:
         """What the broker said of itself in its last answer to a heartbeat."""
@@ -325,7 +325,7 @@ class ClientInstance:
             for consumer in self._consumers.values():
                 consumer.rebalance_soon()
 
-    # ---------------------------------------------------------------- routes
+    # Routes
 
     async def _keep_routes(self) -> None:
         while not self._stop.is_set():
@@ -371,7 +371,7 @@ class ClientInstance:
         if any(a not in self._versions for a in self._known_addresses(masters_only=masters_only)):
             self.heartbeat_soon()
 
-    # --------------------------------------------------------------- offsets
+    # Offsets
 
     async def _keep_offsets(self) -> None:
         while not self._stop.is_set():
@@ -384,7 +384,7 @@ class ClientInstance:
                 except Exception:
                     logger.exception("offsets of %s not stored", consumer.group)
 
-    # ------------------------------------------------- what brokers ask of us
+    # What brokers ask of us
 
     def _server_routes(self) -> Routes:
         return {

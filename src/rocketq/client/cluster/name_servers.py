@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from typing import Final
 
 from rocketq.client.errors import InvalidSettings, NoNameServer
 
-DEFAULT_PORT = 9876
+DEFAULT_PORT: Final = 9876
 
 
 class NameServers:

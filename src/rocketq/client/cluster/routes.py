@@ -80,7 +80,7 @@ class RouteTable:
         self._borrowing: dict[str, asyncio.Task[PublishInfo]] = {}
         self._listeners: list[Callable[[str], None]] = []
 
-    # ------------------------------------------------------------- what is known
+    # What is known
 
     def route(self, topic: str) -> TopicRouteData | None:
         """The topic's route as it was last seen; none for a borrowed one."""
@@ -134,7 +134,7 @@ class RouteTable:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    # --------------------------------------------------------------------- asking
+    # Asking
 
     async def publish_info(
         self, topic: str, *, template: str = AUTO_CREATE_TOPIC, template_queues: int = 4
@@ -216,7 +216,7 @@ class RouteTable:
         self._tell(topic)
         return info
 
-    # ------------------------------------------------------------------- learning
+    # Learning
 
     def learn(self, topic: str, route: TopicRouteData) -> bool:
         """Take over a route; whether it differs from the one known."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.client.errors import BrokerRejected, NameServersUnavailable
@@ -74,10 +74,10 @@ from rocketq.remoting.wire.command import Command
 
 logger = logging.getLogger(__name__)
 
-_SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
-_PULL_ANSWERS = frozenset({0, 19, 20, 21})
-_PULL_ANSWERS_LITE = _PULL_ANSWERS | {3}
-_LATEST_MS = 2**63 - 1
+_SUCCESS: Final = frozenset({int(ResponseCode.SUCCESS)})
+_PULL_ANSWERS: Final = frozenset({0, 19, 20, 21})
+_PULL_ANSWERS_LITE: Final = _PULL_ANSWERS | {3}
+_LATEST_MS: Final = 2**63 - 1
 
 
 class HeartbeatReply(NamedTuple):
@@ -120,7 +120,7 @@ class BrokerApi:
         self._marks = {"ReqT": "0"} if stream else None
         self._without_lite_pull: set[str] = set()
 
-    # --------------------------------------------------------------- general
+    # General
 
     async def invoke(
         self,
@@ -200,7 +200,7 @@ class BrokerApi:
         """The NameServers asked, for error messages."""
         return self.name_servers.addresses
 
-    # ------------------------------------------------------------ NameServer
+    # NameServer
 
     async def route(self, topic: str, *, timeout_s: float | None = None) -> TopicRouteData | None:
         """Where a topic lives; None when nobody serves it."""
@@ -245,7 +245,7 @@ class BrokerApi:
         """Remove a value at every NameServer."""
         await self.invoke_every_name_server(DeleteKvConfig(namespace=namespace, key=key))
 
-    # --------------------------------------------------------------- clients
+    # Clients
 
     async def heartbeat(
         self, address: str, data: HeartbeatData, *, timeout_s: float | None = None
@@ -308,7 +308,7 @@ class BrokerApi:
         else:
             await self.invoke(address, UnlockBatch(), body.encode())
 
-    # --------------------------------------------------------------- offsets
+    # Offsets
 
     async def query_offset(
         self,
@@ -390,7 +390,7 @@ class BrokerApi:
         reply = await self.invoke(address, header)
         return reply.header(GetEarliestMsgStoretimeResponse).timestamp
 
-    # -------------------------------------------------------------- messages
+    # Messages
 
     async def pull(
         self,
@@ -527,7 +527,7 @@ class BrokerApi:
         )
         return (await self.invoke(address, header)).header(RecallMessageResponse).msg_id
 
-    # -------------------------------------------------------- administration
+    # Administration
 
     async def create_topic(
         self, address: str, config: TopicConfig, *, default_topic: str = AUTO_CREATE_TOPIC

@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from typing import Final
 
 from rocketq.client.config import ClientConfig
 from rocketq.remoting.link.handlers import RpcHook
 from rocketq.remoting.wire.command import Command
 
-ACCESS_KEY = "AccessKey"
-SIGNATURE = "Signature"
-SECURITY_TOKEN = "SecurityToken"
+ACCESS_KEY: Final = "AccessKey"
+SIGNATURE: Final = "Signature"
+SECURITY_TOKEN: Final = "SecurityToken"
 
 
 class RequestSigner:

@@ -1,4 +1,4 @@
-"""The queues a push consumer holds, each with its process queue and its pull loop.
+"""The queues a consumer holds that fetches ahead, each with its process queue and pull loop.
 
     taking       (orderly: lock at the broker) → find the start → process queue → pull loop
     releasing    stop pulling → (orderly: let the listener finish) → store the offset → (unlock)
@@ -10,92 +10,79 @@ Changes come one after the other: from the rebalance, from resets, from the end.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from rocketq.client.callbacks import tell
 from rocketq.client.consumer.offset_store import OffsetStore
+from rocketq.client.consumer.options import FetchConfig
 from rocketq.client.consumer.process_queue import FlowLimits, ProcessQueue
 from rocketq.client.consumer.pull_loop import PullLoop, PullOwner
 from rocketq.client.consumer.queue_locks import QueueLocks
-from rocketq.client.consumer.start_offset import ConsumeFrom, start_offset
+from rocketq.client.consumer.start_offset import start_offset
 from rocketq.common.errors import RocketqError
-from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
-_FINISH_BEFORE_UNLOCK_S = 0.5
-_FORCE_UNLOCK_AFTER_MS = 20_000
-_FINISH_BEFORE_RESTART_S = 10.0
-
-AssignmentListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], None]
-"""Told after a change: the topic, all its queues, and those held now."""
+_FINISH_BEFORE_UNLOCK_S: Final = 0.5
+_FORCE_UNLOCK_AFTER_MS: Final = 20_000
+_FINISH_BEFORE_RESTART_S: Final = 10.0
 
 
-def tell_assignment(
-    listener: AssignmentListener | None,
-    namespace: str,
-    topic: str,
-    everyones: Sequence[MessageQueue],
-    held: Sequence[MessageQueue],
-) -> None:
-    """Call a user's listener with the names the user knows; its failure changes nothing."""
-    if listener is None:
-        return
-    bare = unwrap_namespace(namespace, topic)
-    tell(
-        "the assignment listener failed",
-        listener,
-        bare,
-        [queue._replace(topic=bare) for queue in everyones],
-        [queue._replace(topic=bare) for queue in held],
-    )
-
-
-class AssignedQueue(NamedTuple):
+class HeldQueue(NamedTuple):
     """One queue that is held."""
 
     process_queue: ProcessQueue
     loop: PullLoop
 
 
-class AssignedQueues:
-    """Takes and releases queues for one push consumer. Belongs to its loop."""
+class QueueOwner(PullOwner, Protocol):
+    """What is asked of the consumer whose queues these are."""
+
+    @property
+    def config(self) -> FetchConfig: ...
+
+    def queue_taken(self, queue: MessageQueue, offset: int) -> None:
+        """A queue is consumed from this offset on, for the first time or anew."""
+        ...
+
+    def queue_dropped(self, process_queue: ProcessQueue) -> None:
+        """What is cached of a queue does not count any more."""
+        ...
+
+    def assignment_changed(
+        self, topic: str, everyones: Sequence[MessageQueue], held: Sequence[MessageQueue]
+    ) -> None:
+        """Other queues of a topic are held than before."""
+        ...
+
+
+class HeldQueues:
+    """Takes and releases queues for one consumer. Belongs to its loop."""
 
     def __init__(
-        self,
-        owner: PullOwner,
-        *,
-        locks: QueueLocks | None,
-        limits: FlowLimits,
-        consume_from: ConsumeFrom,
-        consume_timestamp_ms: int,
-        on_change: AssignmentListener,
+        self, owner: QueueOwner, limits: FlowLimits, *, locks: QueueLocks | None = None
     ) -> None:
         self._owner = owner
         self._offsets: OffsetStore = owner.offsets
-        self._locks = locks
         self._limits = limits
-        self._consume_from = consume_from
-        self._consume_timestamp_ms = consume_timestamp_ms
-        self._on_change = on_change
-        self._assigned: dict[MessageQueue, AssignedQueue] = {}
+        self._locks = locks
+        self._starts_from = owner.config.starts_from
+        self._start_ms = owner.config.start_ms(owner.instance.clock.now_ms())
+        self._held: dict[MessageQueue, HeldQueue] = {}
         self._changing = asyncio.Lock()
 
     def __len__(self) -> int:
-        return len(self._assigned)
+        return len(self._held)
+
+    def __contains__(self, queue: object) -> bool:
+        return queue in self._held
 
     def queues(self) -> Collection[MessageQueue]:
-        return self._assigned.keys()
+        return self._held.keys()
 
     def process_queues(self) -> Iterator[ProcessQueue]:
-        return (assigned.process_queue for assigned in list(self._assigned.values()))
-
-    def holds(self, process_queue: ProcessQueue) -> bool:
-        """Whether this is the process queue in use, and not one of before."""
-        assigned = self._assigned.get(process_queue.queue)
-        return assigned is not None and assigned.process_queue is process_queue
+        return (held.process_queue for held in list(self._held.values()))
 
     async def hold(
         self, topic: str, mine: Sequence[MessageQueue], everyones: Sequence[MessageQueue]
@@ -103,64 +90,59 @@ class AssignedQueues:
         """Hold exactly these queues of a topic; False when some could not be had or released."""
         async with self._changing:
             changed = await self._release_all_but(topic, set(mine))
-            changed |= await self._take([queue for queue in mine if queue not in self._assigned])
-        held = [queue for queue in self._assigned if queue.topic == topic]
+            changed |= await self._take([queue for queue in mine if queue not in self._held])
+        held = sorted(queue for queue in self._held if queue.topic == topic)
         if changed:
-            logger.info(
-                "%s now has %d of the %d queues of %s",
-                self._owner.group,
-                len(held),
-                len(everyones),
-                topic,
-            )
-            self._on_change(topic, everyones, held)
+            self._owner.assignment_changed(topic, everyones, held)
         return set(held) == set(mine)
 
     async def release_other_topics(self, topics: Sequence[str]) -> bool:
         """Release the queues of all topics but these; False when some had to be kept for now."""
         async with self._changing:
-            others = {queue.topic for queue in self._assigned} - set(topics)
+            others = {queue.topic for queue in self._held} - set(topics)
             for topic in others:
                 await self._release_all_but(topic, set())
-        return not any(queue.topic in others for queue in self._assigned)
+        return not any(queue.topic in others for queue in self._held)
 
-    async def restart(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Consume these queues again from other offsets."""
+    async def restart(self, offsets: Mapping[MessageQueue, int], *, commit: bool = True) -> None:
+        """Consume these queues again from other offsets, which are stored if `commit`."""
         async with self._changing:
-            held = {queue: offset for queue, offset in offsets.items() if queue in self._assigned}
-            before = {queue: self._assigned[queue] for queue in held}
-            for assigned in before.values():
-                assigned.process_queue.drop()
-            for queue, assigned in before.items():
-                await assigned.loop.stop()
+            before = {queue: self._held[queue] for queue in offsets if queue in self._held}
+            for held in before.values():
+                held.process_queue.drop()
+            for queue, held in before.items():
+                await held.loop.stop()
                 if self._locks is not None:
                     # In order means that the old run must be over before the new one begins.
-                    await assigned.process_queue.quiet(_FINISH_BEFORE_RESTART_S)
-                self._offsets.update(queue, held[queue])
-            await self._offsets.persist(list(held), acknowledged=True)
-            for queue, assigned in before.items():
-                logger.info("consuming %s from offset %d", queue, held[queue])
-                self._add(queue, held[queue], assigned.process_queue)
+                    await held.process_queue.quiet(_FINISH_BEFORE_RESTART_S)
+                self._owner.queue_dropped(held.process_queue)
+                if commit:
+                    self._offsets.update(queue, offsets[queue])
+            if commit:
+                await self._offsets.persist(list(before), acknowledged=True)
+            for queue, held in before.items():
+                logger.info("consuming %s from offset %d", queue, offsets[queue])
+                self._add(queue, offsets[queue], held.process_queue)
 
     async def stop_pulling(self) -> None:
         """Pull no more; what the listener has may be finished."""
         async with self._changing:
-            for assigned in self._assigned.values():
-                assigned.process_queue.retire()
-            await asyncio.gather(*(assigned.loop.stop() for assigned in self._assigned.values()))
+            for held in self._held.values():
+                held.process_queue.retire()
+            await asyncio.gather(*(held.loop.stop() for held in self._held.values()))
 
     async def release_at_end(self) -> None:
         """Store all offsets, give all locks back, hold nothing any more."""
         async with self._changing:
-            queues = list(self._assigned)
+            queues = list(self._held)
             await self._offsets.persist(queues, acknowledged=True)
             if self._locks is not None and queues:
                 await self._locks.unlock(queues, acknowledged=True)
-            for assigned in self._assigned.values():
-                assigned.process_queue.drop()
-            self._assigned.clear()
+            for held in self._held.values():
+                held.process_queue.drop()
+            self._held.clear()
 
-    # ---------------------------------------------------------------------- taking
+    # Taking
 
     async def _take(self, queues: Sequence[MessageQueue]) -> bool:
         if self._locks is not None and queues:
@@ -186,11 +168,7 @@ class AssignedQueues:
 
     async def _start_offset(self, queue: MessageQueue) -> int:
         return await start_offset(
-            self._owner.instance,
-            self._offsets,
-            queue,
-            self._consume_from,
-            self._consume_timestamp_ms,
+            self._owner.instance, self._offsets, queue, self._starts_from, self._start_ms
         )
 
     def _add(self, queue: MessageQueue, offset: int, before: ProcessQueue | None = None) -> None:
@@ -200,38 +178,40 @@ class AssignedQueues:
             process_queue.locked = before is None or before.locked
             process_queue.last_lock_ms = now_ms if before is None else before.last_lock_ms
         loop = PullLoop(self._owner, process_queue, offset)
-        self._assigned[queue] = AssignedQueue(process_queue, loop)
+        self._held[queue] = HeldQueue(process_queue, loop)
+        self._owner.queue_taken(queue, offset)
         loop.start()
 
-    # ------------------------------------------------------------------- releasing
+    # Releasing
 
     async def _release_all_but(self, topic: str, wanted: set[MessageQueue]) -> bool:
         released = False
-        for queue, assigned in list(self._assigned.items()):
+        for queue, held in list(self._held.items()):
             if queue.topic != topic:
                 continue
-            if queue in wanted and not assigned.process_queue.retired and assigned.loop.is_alive:
+            if queue in wanted and not held.process_queue.retired and held.loop.is_alive:
                 continue
-            released |= await self._release(queue, assigned)
+            released |= await self._release(queue, held)
         return released
 
-    async def _release(self, queue: MessageQueue, assigned: AssignedQueue) -> bool:
-        process_queue = assigned.process_queue
+    async def _release(self, queue: MessageQueue, held: HeldQueue) -> bool:
+        process_queue = held.process_queue
         if self._locks is None:
             process_queue.drop()
-            await assigned.loop.stop()
+            await held.loop.stop()
             await self._offsets.persist([queue])
         else:
             process_queue.retire()
-            await assigned.loop.stop()
+            await held.loop.stop()
             if not await self._may_unlock(process_queue):
                 return False
             process_queue.drop()
             # The next owner may ask for the offset as soon as it has the lock.
             await self._offsets.persist([queue], acknowledged=True)
             await self._locks.unlock([queue])
+        self._owner.queue_dropped(process_queue)
         self._offsets.forget(queue)
-        del self._assigned[queue]
+        del self._held[queue]
         return True
 
     async def _may_unlock(self, process_queue: ProcessQueue) -> bool:

@@ -147,10 +147,10 @@ class LocalOffsetStore(OffsetTable):
         self._writing = asyncio.Lock()
 
     @classmethod
-    def of(cls, root: Path | None, client_id: str, group: str) -> "LocalOffsetStore":
+    def of(cls, root: str | Path | None, client_id: str, group: str) -> "LocalOffsetStore":
         """The file RocketMQ would use; `root` is `~/.rocketmq_offsets` unless given."""
-        root = root or Path.home() / ".rocketmq_offsets"
-        return cls(root / client_id / group / "offsets.json")
+        folder = Path.home() / ".rocketmq_offsets" if root is None else Path(root)
+        return cls(folder / client_id / group / "offsets.json")
 
     async def load(self) -> None:
         stored = await asyncio.to_thread(read_with_backup, self._path, decode_offsets)

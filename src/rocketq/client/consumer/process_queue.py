@@ -18,6 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rocketq.client.consumer.push.listener import ConsumeStatus, Delivery
 from rocketq.client.hooks import ConsumeContext
@@ -27,8 +28,8 @@ from rocketq.message.queue import MessageQueue
 Failure = tuple[MessageExt, int]
 """A message and the delay level after which it is to come again."""
 
-NOTHING_TO_COMMIT = -1
-LOCK_VALID_MS = 30_000
+NOTHING_TO_COMMIT: Final = -1
+LOCK_VALID_MS: Final = 30_000
 """A lock not renewed for this long is no longer relied on; brokers keep it twice as long."""
 
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
@@ -33,9 +33,9 @@ from rocketq.remoting.codes import ResponseCode
 
 logger = logging.getLogger(__name__)
 
-_FLOW_CONTROL_DELAY_S = 0.02
+_FLOW_CONTROL_DELAY_S: Final = 0.02
 # The broker does not know the subscription, or an old one: a heartbeat will tell it.
-_HEARTBEAT_NEEDED = frozenset(
+_HEARTBEAT_NEEDED: Final = frozenset(
     {
         int(ResponseCode.SUBSCRIPTION_NOT_EXIST),
         int(ResponseCode.SUBSCRIPTION_NOT_LATEST),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from rocketq.client.cluster.rpc import PullResponse
 from rocketq.client.consumer.subscription import Subscription
@@ -16,8 +17,8 @@ from rocketq.message.record.reader import decode_records
 from rocketq.remoting.codes import ResponseCode
 
 # The lowest byte of a record's sysFlag: looked at in every message, so without decoding it.
-_SYS_FLAG_AT = 39
-_INNER_BATCH = int(SysFlag.INNER_BATCH)
+_SYS_FLAG_AT: Final = 39
+_INNER_BATCH: Final = int(SysFlag.INNER_BATCH)
 
 FilterHook = Callable[[Sequence[MessageExt]], Sequence[MessageExt]]
 """Sees what passed the tag check and answers what is to be delivered."""
@@ -32,7 +33,7 @@ class PullStatus(Enum):
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
 
 
-_STATUS = {
+_STATUS: Final = {
     int(ResponseCode.SUCCESS): PullStatus.FOUND,
     int(ResponseCode.PULL_NOT_FOUND): PullStatus.NO_NEW_MESSAGE,
     int(ResponseCode.PULL_RETRY_IMMEDIATELY): PullStatus.NO_MATCHED_MESSAGE,

@@ -12,9 +12,9 @@ instant: messages may come twice then, and orderly consumers are protected by th
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
@@ -26,7 +26,12 @@ from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
-_FINISH_ROUND_S = 1.0
+_FINISH_ROUND_S: Final = 1.0
+
+AssignmentListener: TypeAlias = Callable[
+    [str, Sequence[MessageQueue], Sequence[MessageQueue]], None
+]
+"""Told after a change: the topic, all its queues, and those held now."""
 
 
 class QueueHolder(Protocol):

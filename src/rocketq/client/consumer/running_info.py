@@ -10,10 +10,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, Protocol
 
 from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.config import ClientConfig
 from rocketq.client.consumer.offset_store import OffsetStore
+from rocketq.client.consumer.options import ConsumerConfig
 from rocketq.client.consumer.process_queue import Piece, ProcessQueue
 from rocketq.client.consumer.statistics import ConsumerStatistics, TopicStatistics
 from rocketq.client.consumer.subscription import Subscriptions
@@ -24,48 +26,61 @@ from rocketq.remoting.bodies.running_info import (
     ProcessQueueInfo,
 )
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_CLIENT_VERSION = "V5_3_3"
-_MIB = 1 << 20
+_CLIENT_VERSION: Final = "V5_3_3"
+_MIB: Final = 1 << 20
 
 
-def running_info(
-    instance: ClientInstance,
-    *,
-    settings: "DataclassInstance",
-    consume_type: str,
-    is_orderly: bool,
-    concurrency: int,
-    started_ms: int,
-    subscriptions: Subscriptions,
-    process_queues: Iterable[ProcessQueue],
-    offsets: OffsetStore,
-    statistics: ConsumerStatistics,
-    with_stacks: bool,
-) -> ConsumerRunningInfo:
+class Reporting(Protocol):
+    """The consumer that is asked."""
+
+    @property
+    def instance(self) -> ClientInstance: ...
+    @property
+    def config(self) -> ConsumerConfig: ...
+    @property
+    def consume_type(self) -> str: ...
+    @property
+    def is_orderly(self) -> bool: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def started_ms(self) -> int: ...
+    @property
+    def subscriptions(self) -> Subscriptions: ...
+    @property
+    def offsets(self) -> OffsetStore: ...
+    @property
+    def statistics(self) -> ConsumerStatistics: ...
+
+    def process_queues(self) -> Iterable[ProcessQueue]: ...
+
+
+def running_info(member: Reporting, *, with_stacks: bool) -> ConsumerRunningInfo:
     """Everything about one consumer at this moment."""
-    now_ms = instance.clock.now_ms()
-    properties = _settings(settings)
+    now_ms = member.instance.clock.now_ms()
+    properties = _settings(member.config)
     properties |= {
-        "PROP_NAMESERVER_ADDR": "".join(f"{each};" for each in instance.api.addresses),
-        "PROP_THREADPOOL_CORE_SIZE": str(concurrency),
-        "PROP_CONSUMEORDERLY": _java_text(is_orderly),
-        "PROP_CONSUME_TYPE": consume_type,
+        "messageModel": member.config.wire_model,
+        "consumeFromWhere": member.config.starts_from.value,
+        "PROP_NAMESERVER_ADDR": "".join(f"{each};" for each in member.instance.api.addresses),
+        "PROP_THREADPOOL_CORE_SIZE": str(member.concurrency),
+        "PROP_CONSUMEORDERLY": _java_text(member.is_orderly),
+        "PROP_CONSUME_TYPE": member.consume_type,
         "PROP_CLIENT_VERSION": _CLIENT_VERSION,
-        "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
+        "PROP_CONSUMER_START_TIMESTAMP": str(member.started_ms),
     }
     return ConsumerRunningInfo(
         properties=properties,
-        subscription_set=[subscription.data() for subscription in subscriptions],
+        subscription_set=[subscription.data() for subscription in member.subscriptions],
         mq_table={
-            process_queue.queue: process_queue_info(process_queue, offsets.get(process_queue.queue))
-            for process_queue in process_queues
+            process_queue.queue: process_queue_info(
+                process_queue, member.offsets.get(process_queue.queue)
+            )
+            for process_queue in member.process_queues()
         },
         status_table={
-            topic: _consume_status(statistics.topic(topic), now_ms)
-            for topic in subscriptions.topics()
+            topic: _consume_status(member.statistics.topic(topic), now_ms)
+            for topic in member.subscriptions.topics()
         },
         jstack=stacks() if with_stacks else None,
     )
@@ -111,14 +126,17 @@ def _consume_status(statistics: TopicStatistics, now_ms: int) -> ConsumeStatus:
     )
 
 
-def _settings(settings: "DataclassInstance") -> dict[str, str]:
-    """The plain ones among the settings."""
-    plain: Mapping[str, Any] = {
-        field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)
+def _settings(config: ConsumerConfig) -> dict[str, str]:
+    """The plain ones among a consumer's settings; not those of the client, secrets among them."""
+    of_client = {field.name for field in dataclasses.fields(ClientConfig)}
+    values: Mapping[str, Any] = {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if field.name not in of_client
     }
     return {
         camel_case(name): _java_text(value)
-        for name, value in plain.items()
+        for name, value in values.items()
         if isinstance(value, str | int | float)
     }
 

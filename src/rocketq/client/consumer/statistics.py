@@ -7,11 +7,12 @@ happens.
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from rocketq.common.clock import Clock
 
-_MINUTE_MS = 60_000
-_HOUR_MS = 3_600_000
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
 
 
 class Meter:

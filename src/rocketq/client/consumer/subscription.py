@@ -9,6 +9,7 @@ on with the version brokers are sure to know.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rocketq.client.errors import InvalidSettings
 from rocketq.message.hashing import java_hash
@@ -16,9 +17,9 @@ from rocketq.message.message import MessageExt
 from rocketq.message.names import unwrap_namespace, validate_topic, wrap_namespace
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
 
-EVERYTHING = "*"
-TAG = "TAG"
-SQL92 = "SQL92"
+EVERYTHING: Final = "*"
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, Unpack
+from typing import ClassVar, Final, Unpack
 
 from rocketq.client.blocking.loop_thread import LoopThread, loop_thread
 from rocketq.client.config import ClientOptions
@@ -27,11 +27,11 @@ from rocketq.client.producer.producer import Producer
 from rocketq.common.errors import RocketqError
 from rocketq.message.message import Message
 
-DEFAULT_GROUP = "rocketmq_appender"
-APPENDER_TYPE = "PYTHON_LOGGING_APPENDER"
+DEFAULT_GROUP: Final = "rocketmq_appender"
+APPENDER_TYPE: Final = "PYTHON_LOGGING_APPENDER"
 
-_WAITING_MAX = 10_000
-_CLOSE_WITHIN_S = 3.0
+_WAITING_MAX: Final = 10_000
+_CLOSE_WITHIN_S: Final = 3.0
 
 
 class RocketqHandler(logging.Handler):
@@ -160,7 +160,7 @@ class _Sender:
     def _can_wait(self) -> bool:
         return self._thread.is_usable and not self._thread.is_current
 
-    # ------------------------------------------------------------ on the loop
+    # On the loop
 
     def _wake(self) -> None:
         self._loop_woken = False

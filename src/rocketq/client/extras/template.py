@@ -28,7 +28,7 @@ import typing
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
 
 import orjson
 
@@ -44,7 +44,7 @@ from rocketq.client.producer.result import SendResult
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.properties.codec import PropertyName
 
-CONTENT_TYPE = "contentType"
+CONTENT_TYPE: Final = "contentType"
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Template:
         self._listeners: list[_ListenerSpec] = []
         self._running: AsyncExitStack | None = None
 
-    # ------------------------------------------------------------------ life
+    # Life
 
     async def start(self) -> None:
         """Start the producer, then the listeners."""
@@ -121,7 +121,7 @@ class Template:
         async with self:
             await stop.wait()
 
-    # --------------------------------------------------------------- sending
+    # Sending
 
     async def send(
         self, destination: str, payload: Any, **options: Unpack[SendOptions]
@@ -163,7 +163,7 @@ class Template:
         reply = await self._producer.request(message, timeout_s=timeout_s)
         return typing.cast(T, payload_of(reply, reply_type))
 
-    # ------------------------------------------------------------- listening
+    # Listening
 
     def listener(
         self,
@@ -224,7 +224,7 @@ class _ListenerSpec(typing.NamedTuple):
     options: dict[str, Any]
 
 
-# --------------------------------------------------------------------- converting
+# Converting
 
 
 def message_of(destination: str, payload: Any, **options: Unpack[SendOptions]) -> Message:

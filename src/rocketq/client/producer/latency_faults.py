@@ -13,12 +13,13 @@ is avoided the choice falls back to any of them: a slow broker is better than no
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 
-_LATENCIES_MS = (50, 100, 550, 1800, 3000, 5000, 15000)
-_AVOIDED_MS = (0, 0, 2000, 5000, 6000, 10000, 30000)
-_FAILED_COUNTS_AS_MS = 10_000
+_LATENCIES_MS: Final = (50, 100, 550, 1800, 3000, 5000, 15000)
+_AVOIDED_MS: Final = (0, 0, 2000, 5000, 6000, 10000, 30000)
+_FAILED_COUNTS_AS_MS: Final = 10_000
 
 
 class LatencyFaults:

@@ -7,6 +7,7 @@ compressed body) lives in the `Outgoing`, which serves all attempts of one send.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rocketq.client.errors import InvalidMessage
 from rocketq.client.producer.options import ProducerConfig
@@ -23,7 +24,7 @@ from rocketq.message.properties.codec import MAX_SIZE, PropertyName, encode_prop
 from rocketq.message.record.batch import ITEM_FIXED_SIZE
 from rocketq.remoting.codes import RequestCode
 
-_DELAYED = frozenset(
+_DELAYED: Final = frozenset(
     {
         PropertyName.DELAY,
         PropertyName.TIMER_DELAY_MS,

@@ -28,6 +28,7 @@ from rocketq.client.errors import (
     ReplyTimeout,
     TooManyPending,
 )
+from rocketq.client.options import configured, explained_by
 from rocketq.client.producer.accumulator import Accumulator
 from rocketq.client.producer.options import ProducerConfig, ProducerOptions
 from rocketq.client.producer.outgoing import Outgoing, Preparation, can_batch
@@ -52,12 +53,16 @@ logger = logging.getLogger(__name__)
 class Producer:
     """Sends messages. Belongs to the event loop it was started on."""
 
+    @explained_by(ProducerConfig)
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
-        """`group` names the application; options are those of `ProducerConfig`."""
+        """Make a producer; nothing is sent before `start`.
+
+        group: names the application; brokers ask any of its members about transactions.
+        """
         validate_group(group)
         if group == DEFAULT_PRODUCER_GROUP:
             raise InvalidSettings(f"the group {group!r} is reserved: name your own")
-        self.config = ProducerConfig(**options)
+        self.config = configured(ProducerConfig, options, by=type(self).__name__)
         self._group = wrap_namespace(self.config.namespace, group)
         self._instance: ClientInstance | None = None
         self._owns_instance = True
@@ -76,7 +81,7 @@ class Producer:
         producer._attach(instance)
         return producer
 
-    # ------------------------------------------------------------------ life
+    # Life
 
     @property
     def group(self) -> str:
@@ -160,7 +165,7 @@ class Producer:
     def __str__(self) -> str:
         return f"producer {self._group!r}"
 
-    # --------------------------------------------------------------- sending
+    # Sending
 
     async def send(
         self,
@@ -324,7 +329,7 @@ class Producer:
             header.transaction_id,
         )
 
-    # ---------------------------------------------------------------- inside
+    # Inside
 
     def _started(self) -> ClientInstance:
         if self._closed:

@@ -11,12 +11,14 @@ replier must reach the same one.
 
 from __future__ import annotations
 
+from typing import Final
+
 from rocketq.client.errors import InvalidMessage
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import reply_topic
 from rocketq.message.properties.codec import PropertyName
 
-REPLY_TYPE = "reply"
+REPLY_TYPE: Final = "reply"
 
 
 def reply_to(request: MessageExt, body: bytes) -> Message:

@@ -21,12 +21,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias, TypeVar, Unpack
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, Unpack
 
 from rocketq.client.callbacks import comes_from_outside, tell
 from rocketq.client.errors import InvalidSettings, MissingListener
 from rocketq.client.hooks import EndTransactionContext
-from rocketq.client.producer.options import ProducerOptions
+from rocketq.client.options import explained_by
+from rocketq.client.producer.options import ProducerConfig, ProducerOptions
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.result import SendResult, SendStatus
 from rocketq.common.errors import RocketqError
@@ -39,8 +40,8 @@ from rocketq.remoting.headers import CheckTransactionState, EndTransaction
 
 logger = logging.getLogger(__name__)
 
-_CHECKS_AT_A_TIME = 32
-_CHECKS_WAITING = 2000
+_CHECKS_AT_A_TIME: Final = 32
+_CHECKS_WAITING: Final = 2000
 
 
 class TransactionState(Enum):
@@ -113,6 +114,7 @@ class TransactionProducer(Producer):
         return TransactionState.COMMIT if known else TransactionState.UNKNOWN
     """
 
+    @explained_by(ProducerConfig)
     def __init__(
         self,
         group: str,
@@ -122,9 +124,12 @@ class TransactionProducer(Producer):
         threads: int = 8,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        """`execute` and `check` may also be given later, as decorators.
+        """Make a producer; nothing is sent before `start`.
 
-        Plain functions run in a pool of `threads`.
+        group: names the application; brokers ask any of its members about transactions.
+        execute: the local transaction; or use the decorator `on_execute`.
+        check: looks up what became of a transaction; or use the decorator `on_check`.
+        threads: how many plain functions may run at a time.
         """
         super().__init__(group, **options)
         if threads < 1:
@@ -229,7 +234,7 @@ class TransactionProducer(Producer):
             )
         return local
 
-    # ---------------------------------------------------------------- checks
+    # Checks
 
     def check_transaction(
         self, header: CheckTransactionState, message: MessageExt, address: str
@@ -268,7 +273,7 @@ class TransactionProducer(Producer):
         )
         await self._tell(address, answer, state, message, failure)
 
-    # ---------------------------------------------------------------- inside
+    # Inside
 
     async def _outcome(
         self, function: Callable[..., Any], *arguments: Any

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
-FIELD_SEPARATOR = "\x01"
-RECORD_SEPARATOR = "\x02"
+FIELD_SEPARATOR: Final = "\x01"
+RECORD_SEPARATOR: Final = "\x02"
 
-CONTEXT_CODES = {"SUCCESS": 0, "TIME_OUT": 1, "EXCEPTION": 2, "RETURNNULL": 3, "FAILED": 4}
+CONTEXT_CODES: Final = {"SUCCESS": 0, "TIME_OUT": 1, "EXCEPTION": 2, "RETURNNULL": 3, "FAILED": 4}
 NORMAL, HALF, TRANSACTION_COMMIT, DELAY, ORDER = range(5)
 
 

@@ -84,7 +84,7 @@ class Trace:
         if self._dropped:
             logger.warning("%d trace records were dropped", self._dropped)
 
-    # ----------------------------------------------------------------- hooks
+    # Hooks
 
     def before(self, context: SendContext | ConsumeContext) -> None:
         """Called before a send or before a listener."""
@@ -191,7 +191,7 @@ class Trace:
                 message.keys,
             )
 
-    # --------------------------------------------------------------- sending
+    # Sending
 
     def _record(self, record: TraceRecord, msg_id: str, keys: Iterable[str]) -> None:
         if len(self._waiting) >= _WAITING_MAX:

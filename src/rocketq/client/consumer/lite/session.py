@@ -6,164 +6,84 @@ latter, so that a crash repeats a batch rather than losing it.
 """
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.consumer.allocation import AllocationStrategy
-from rocketq.client.consumer.held_queues import AssignmentListener, tell_assignment
-from rocketq.client.consumer.offset_store import LocalOffsetStore, OffsetStore, RemoteOffsetStore
-from rocketq.client.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketq.client.consumer.pull_loop import PullLoop, PullSettings
-from rocketq.client.consumer.rebalance import Rebalance, RebalanceTiming
-from rocketq.client.consumer.running_info import running_info
-from rocketq.client.consumer.start_offset import ConsumeFrom, start_offset
-from rocketq.client.consumer.statistics import ConsumerStatistics
+from rocketq.client.consumer.held_queues import HeldQueues
+from rocketq.client.consumer.member import Member
+from rocketq.client.consumer.options import LitePullConfig
+from rocketq.client.consumer.process_queue import ProcessQueue
+from rocketq.client.consumer.rebalance import AssignmentListener
 from rocketq.client.consumer.subscription import EVERYTHING, Subscription, Subscriptions
 from rocketq.client.errors import InvalidState
-from rocketq.common.errors import RocketqError
 from rocketq.message.message import MessageExt
-from rocketq.message.names import wrap_namespace
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting.bodies.heartbeat import ConsumerData
-from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
-logger = logging.getLogger(__name__)
-
-CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-_NO_START_DELAY_S = 3.0
+_NO_START_DELAY_S: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LitePullSettings:
-    """How a lite pull consumer works; `LitePullConsumer` explains the options."""
+class Position:
+    """How far the user of one queue is."""
 
-    group: str
-    message_model: str
-    consume_from: ConsumeFrom
-    consume_timestamp_ms: int
-    allocation: AllocationStrategy
-    pull: PullSettings
-    limits: FlowLimits
-    pull_threshold_for_all: int
-    rebalance: RebalanceTiming
-    offset_folder: Path | None
+    __slots__ = ("finished", "next")
 
-    @property
-    def is_broadcasting(self) -> bool:
-        return self.message_model == "BROADCASTING"
+    def __init__(self, offset: int) -> None:
+        self.next = offset
+        self.finished = offset
 
 
-class HeldQueue:
-    """One queue of a lite pull consumer."""
-
-    __slots__ = ("finished", "loop", "paused", "position", "process_queue")
-
-    def __init__(self, process_queue: ProcessQueue, loop: PullLoop, position: int) -> None:
-        self.process_queue = process_queue
-        self.loop = loop
-        self.position = position
-        self.finished = position
-        self.paused = False
-
-
-class LitePullSession:
+class LitePullSession(Member):
     """One lite pull consumer from its start to its close. Belongs to one event loop."""
+
+    config: LitePullConfig
 
     def __init__(
         self,
         instance: ClientInstance,
-        settings: LitePullSettings,
+        group: str,
+        config: LitePullConfig,
         subscriptions: Subscriptions,
         expressions: Mapping[str, Subscription],
         *,
+        assigned: Sequence[MessageQueue] | None,
         on_assignment: Callable[[str], AssignmentListener | None],
     ) -> None:
-        self.instance = instance
-        self.settings = settings
-        self.subscriptions = subscriptions
-        self.group = wrap_namespace(instance.config.namespace, settings.group)
-        self.started_ms = instance.clock.now_ms()
-        self.statistics = ConsumerStatistics(instance.clock)
-        self.pull_settings = settings.pull
-        self.offsets: OffsetStore
-        if settings.is_broadcasting:
-            self.offsets = LocalOffsetStore.of(
-                settings.offset_folder, instance.client_id, self.group
-            )
-        else:
-            self.offsets = RemoteOffsetStore(instance, self.group)
-        self.rebalance = Rebalance(
-            self,
-            instance,
-            self.group,
-            strategy=settings.allocation,
-            is_broadcasting=settings.is_broadcasting,
-            timing=settings.rebalance,
-        )
+        """`assigned` are fixed queues of the user's choice; None: they are shared out."""
+        super().__init__(instance, group, config, subscriptions)
+        self.pull_settings = config.pull
+        self.held = HeldQueues(self, config.limits)
+        self._assigned = assigned
         self._expressions = expressions
         self._everything: dict[str, Subscription] = {}
         self._on_assignment = on_assignment
-        self._held: dict[MessageQueue, HeldQueue] = {}
+        self._positions: dict[MessageQueue, Position] = {}
         self._paused: set[MessageQueue] = set()
         self._ready: deque[ProcessQueue] = deque()
         self._cached = 0
-        self._changing = asyncio.Lock()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._resumed = asyncio.Event()
-        self._is_registered = False
-        self._is_closing = False
-        self._is_assigned = False  # by hand: nothing is shared, nothing given away
-        self._retry: asyncio.Task[None] | None = None
 
-    # ------------------------------------------------------------------------ life
+    # Life
 
-    async def start(self, assigned: Sequence[MessageQueue] | None) -> None:
-        """Begin; with fixed queues when the user assigned them, else by rebalance."""
-        await self.offsets.load()
-        self.subscriptions.refresh(self.instance.clock.now_ms())
-        self.instance.register_consumer(self)
-        self._is_registered = True
-        topics = {queue.topic for queue in assigned or ()} | set(self.topics())
-        await asyncio.gather(*(self._find_route(topic) for topic in topics))
-        await self.instance.heartbeat()
-        if assigned is None:
-            await self.rebalance.start()
+    async def begin(self) -> None:
+        if self._assigned is None:
+            await super().begin()
         else:
-            await self.assign(assigned)
+            await self.assign(self._assigned)
 
     async def close(self) -> None:
-        """Stop pulling, store what was committed, leave the group."""
-        self._is_closing = True
         self._arrived.set()  # nobody has to wait for messages any longer
-        try:
-            await self.rebalance.stop()
-            if self._retry is not None:
-                self._retry.cancel()
-                await asyncio.wait([self._retry])
-            async with self._changing:
-                for held in self._held.values():
-                    held.process_queue.drop()
-                await asyncio.gather(*(held.loop.stop() for held in self._held.values()))
-                await self.offsets.persist(list(self._held), acknowledged=True)
-                self._held.clear()
-            if self._is_registered:
-                await self.instance.unregister_consumer(self.group)
-        finally:
-            await self.instance.release()
+        await super().close()
 
-    async def _find_route(self, topic: str) -> None:
-        try:
-            await self.instance.routes.subscribe_queues(topic)
-        except RocketqError as error:
-            logger.debug("no route of %s at the start of %s: %s", topic, self.group, error)
+    async def end(self) -> None:
+        await self.held.stop_pulling()
+        await self.held.release_at_end()
 
-    # -------------------------------------------------------------------- messages
+    # Messages
 
     async def poll(self, limit: int, timeout_s: float) -> list[MessageExt]:
         """Messages of one queue, as soon as there are any; empty when the time is over."""
@@ -202,51 +122,48 @@ class LitePullSession:
 
     def advance(self, queue: MessageQueue, offset: int) -> None:
         """The user has got everything of the queue below this offset."""
-        held = self._held.get(queue)
-        if held is not None:
-            held.position = offset
+        position = self._positions.get(queue)
+        if position is not None:
+            position.next = offset
 
     def finish(self, queue: MessageQueue, offset: int) -> None:
         """The user is done with everything of the queue below this offset."""
-        held = self._held.get(queue)
-        if held is not None:
-            held.position = held.finished = offset
+        position = self._positions.get(queue)
+        if position is not None:
+            position.next = position.finished = offset
 
     def finish_all(self) -> None:
         """The user asks for more, and so is done with all that was handed out."""
-        for held in self._held.values():
-            held.finished = held.position
+        for position in self._positions.values():
+            position.finished = position.next
 
     def _uncached(self, count: int) -> None:
         self._cached -= count
-        if self._cached <= self.settings.pull_threshold_for_all:
+        if self._cached <= self.config.pull_threshold_for_all:
             self._room.set()
 
-    # --------------------------------------------------------------------- offsets
+    # Offsets
 
     def commit(
         self, queues: Iterable[MessageQueue] | None = None, *, finished: bool = False
     ) -> None:
         """Put positions into the offset store."""
-        for queue in list(self._held) if queues is None else queues:
-            held = self._held.get(queue)
-            if held is None:
+        for queue in list(self._positions) if queues is None else queues:
+            position = self._positions.get(queue)
+            if position is None:
                 continue
-            offset = held.finished if finished else held.position
+            offset = position.finished if finished else position.next
             if offset >= 0:
                 self.offsets.update(queue, offset)
 
     async def persist(self) -> None:
-        await self.offsets.persist(list(self._held), acknowledged=True)
+        await self.offsets.persist(list(self.held.queues()), acknowledged=True)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on from another offset; what is cached of the queue is dropped."""
-        async with self._changing:
-            held = self._held.get(queue)
-            if held is None:
-                raise InvalidState(f"{queue} is not assigned to this consumer (any more)")
-            await self._drop(queue, held)
-            self._add(queue, offset)
+        if queue not in self.held:
+            raise InvalidState(f"{queue} is not assigned to this consumer (any more)")
+        await self.held.restart({queue: offset}, commit=False)
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """The first offset there is, and the one after the last."""
@@ -254,10 +171,7 @@ class LitePullSession:
         api = self.instance.api
         return await api.min_offset(address, queue), await api.max_offset(address, queue)
 
-    # ---------------------------------------------------------------------- queues
-
-    def queues(self) -> Collection[MessageQueue]:
-        return self._held.keys()
+    # Queues
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         self._paused.update(queues)
@@ -269,96 +183,41 @@ class LitePullSession:
 
     async def assign(self, queues: Sequence[MessageQueue]) -> None:
         """Hold exactly these queues, of whatever topics."""
-        self._is_assigned = True
+        self._assigned = queues
         wanted = set(queues)
         complete = True
-        for topic in {queue.topic for queue in (*self._held, *wanted)}:
+        for topic in {queue.topic for queue in (*self.held.queues(), *wanted)}:
             mine = sorted(queue for queue in wanted if queue.topic == topic)
             complete &= await self.hold(topic, mine, mine)
         if not complete:
             # There is no rebalance to come back to it.
-            self._retry = asyncio.create_task(
-                self._assign_again(queues), name=f"rocketq-assign-{self.group}"
-            )
+            self.start_task(self._assign_again(queues), "assign")
 
     async def _assign_again(self, queues: Sequence[MessageQueue]) -> None:
         await asyncio.sleep(_NO_START_DELAY_S)
-        await self.assign(queues)
-
-    def subscribed_topics(self) -> Sequence[str]:
-        return self.subscriptions.topics()
+        if self._assigned is queues:
+            await self.assign(queues)
 
     async def hold(
         self, topic: str, mine: Sequence[MessageQueue], everyones: Sequence[MessageQueue]
     ) -> bool:
-        async with self._changing:
-            held_before = {queue for queue in self._held if queue.topic == topic}
-            for queue in held_before - set(mine):
-                await self._release(queue, self._held[queue])
-            new = [queue for queue in mine if queue not in self._held]
-            for queue in new:
-                self.offsets.forget(queue)
-            starts = await asyncio.gather(
-                *(self._start_offset(queue) for queue in new), return_exceptions=True
-            )
-            for queue, start in zip(new, starts, strict=True):
-                if isinstance(start, RocketqError):
-                    logger.warning("%s is not pulled yet, its start is unknown: %s", queue, start)
-                elif isinstance(start, BaseException):
-                    raise start
-                else:
-                    self._add(queue, start)
-        held = {queue for queue in self._held if queue.topic == topic}
-        if held != held_before:
-            self._changed(topic, everyones, sorted(held))
-        return held == set(mine)
+        return await self.held.hold(topic, mine, everyones)
 
     async def release_other_topics(self, topics: Sequence[str]) -> bool:
-        if self._is_assigned:
-            return True
-        async with self._changing:
-            for queue, held in list(self._held.items()):
-                if queue.topic not in topics:
-                    await self._release(queue, held)
-        return True
+        # What was assigned by hand is neither shared nor given away.
+        return self._assigned is not None or await self.held.release_other_topics(topics)
 
-    def _changed(
-        self, topic: str, everyones: Sequence[MessageQueue], held: Sequence[MessageQueue]
-    ) -> None:
-        logger.info("%s now has %d queues of %s", self.group, len(held), topic)
-        self.subscriptions.raise_version(topic, self.instance.clock.now_ms())
-        self.instance.heartbeat_soon()
-        namespace = self.instance.config.namespace
-        tell_assignment(self._on_assignment(topic), namespace, topic, everyones, held)
+    def assignment_listener(self, topic: str) -> AssignmentListener | None:
+        return self._on_assignment(topic)
 
-    async def _start_offset(self, queue: MessageQueue) -> int:
-        return await start_offset(
-            self.instance,
-            self.offsets,
-            queue,
-            self.settings.consume_from,
-            self.settings.consume_timestamp_ms,
-        )
+    def queue_taken(self, queue: MessageQueue, offset: int) -> None:
+        self._positions[queue] = Position(offset)
 
-    def _add(self, queue: MessageQueue, offset: int) -> None:
-        now_ms = self.instance.clock.now_ms()
-        process_queue = ProcessQueue(queue, self.settings.limits, now_ms)
-        loop = PullLoop(self, process_queue, offset)
-        self._held[queue] = HeldQueue(process_queue, loop, offset)
-        loop.start()
+    def queue_dropped(self, process_queue: ProcessQueue) -> None:
+        self._uncached(process_queue.count)
+        self._positions.pop(process_queue.queue, None)
 
-    async def _drop(self, queue: MessageQueue, held: HeldQueue) -> None:
-        held.process_queue.drop()
-        await held.loop.stop()
-        self._uncached(held.process_queue.count)
-        del self._held[queue]
-
-    async def _release(self, queue: MessageQueue, held: HeldQueue) -> None:
-        await self._drop(queue, held)
-        await self.offsets.persist([queue])
-        self.offsets.forget(queue)
-
-    # ----------------------------------------------------------- for the pull loops
+    # For the pull loops
 
     def subscription(self, topic: str) -> Subscription | None:
         found = self.subscriptions.get(topic) or self._expressions.get(topic)
@@ -374,7 +233,7 @@ class LitePullSession:
             await self._resumed.wait()
         if not process_queue.has_room:
             await process_queue.room()
-        if self._cached > self.settings.pull_threshold_for_all:
+        if self._cached > self.config.pull_threshold_for_all:
             self._room.clear()
             await self._room.wait()
         return 0.0
@@ -387,67 +246,29 @@ class LitePullSession:
         self._arrived.set()
 
     def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
-        held = self._held.get(process_queue.queue)
-        if held is not None and offset > held.position:
-            if held.finished == held.position:
-                held.finished = offset
-            held.position = offset
+        position = self._positions.get(process_queue.queue)
+        if position is not None and offset > position.next:
+            if position.finished == position.next:
+                position.finished = offset
+            position.next = offset
 
     def offset_moved(self, process_queue: ProcessQueue, offset: int) -> bool:
-        held = self._held.get(process_queue.queue)
-        if held is not None and process_queue.count == 0:
-            held.position = held.finished = offset
+        position = self._positions.get(process_queue.queue)
+        if position is not None and process_queue.count == 0:
+            position.next = position.finished = offset
         return True
 
-    # ------------------------------------------------------- for the client instance
-
-    def consumer_data(self) -> ConsumerData:
-        return ConsumerData(
-            group_name=self.group,
-            consume_type=CONSUME_ACTIVELY,
-            message_model=self.settings.message_model,
-            consume_from_where=self.settings.consume_from.value,
-            subscription_data_set=[subscription.data() for subscription in self.subscriptions],
-        )
+    # For the client instance
 
     def topics(self) -> Sequence[str]:
-        return [*self.subscriptions.topics(), *{queue.topic for queue in self._held}]
-
-    def routes_changed(self, topic: str) -> None:
-        self.rebalance.soon()
-
-    def rebalance_soon(self) -> None:
-        self.rebalance.soon()
+        chosen = (*self.held.queues(), *(self._assigned or ()))
+        return [*self.subscriptions.topics(), *{queue.topic for queue in chosen}]
 
     async def persist_offsets(self) -> None:
-        await self.offsets.persist(list(self._held))
+        await self.offsets.persist(list(self.held.queues()))
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        for queue, offset in offsets.items():
-            if queue in self._held:
-                await self.seek(queue, offset)
-                self.offsets.update(queue, offset)
-        await self.persist()
+        await self.held.restart(offsets)
 
-    def consumer_status(self, topic: str) -> Mapping[MessageQueue, int]:
-        return self.offsets.snapshot(topic)
-
-    def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        return running_info(
-            self.instance,
-            settings=self.settings,
-            consume_type=CONSUME_ACTIVELY,
-            is_orderly=False,
-            concurrency=0,
-            started_ms=self.started_ms,
-            subscriptions=self.subscriptions,
-            process_queues=[held.process_queue for held in self._held.values()],
-            offsets=self.offsets,
-            statistics=self.statistics,
-            with_stacks=with_stacks,
-        )
-
-    async def consume_directly(
-        self, message: MessageExt, broker_name: str | None
-    ) -> ConsumeMessageDirectlyResult:
-        raise InvalidState(f"{self.group} polls for its messages: there is no listener to call")
+    def process_queues(self) -> Iterable[ProcessQueue]:
+        return self.held.process_queues()

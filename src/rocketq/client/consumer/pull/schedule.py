@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.consumer.pull.consumer import PullConsumer
@@ -37,7 +37,7 @@ PullCallback = Callable[[MessageQueue, "PullTurn"], Any]
 """Called with a queue and its turn; sync or async."""
 F = TypeVar("F", bound=PullCallback)
 
-_ERROR_DELAY_S = 1.0
+_ERROR_DELAY_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class PullSchedule:
     ) -> None:
         await self.close()
 
-    # ------------------------------------------------------------------------- turns
+    # Turns
 
     def _assigned(
         self, topic: str, everyones: Sequence[MessageQueue], mine: Sequence[MessageQueue]

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.consumer.process_queue import NOTHING_TO_COMMIT, Piece, ProcessQueue
@@ -27,11 +28,11 @@ from rocketq.message.message import MessageExt
 
 logger = logging.getLogger(__name__)
 
-_EXPIRED_LEVEL = 3
-_EXPIRED_PER_ROUND = 16
+_EXPIRED_LEVEL: Final = 3
+_EXPIRED_PER_ROUND: Final = 16
 # A listener that fails on everything must not pile up requests without bound.
-_MAX_SEND_BACKS = 256
-_MAX_RUN = 64
+_MAX_SEND_BACKS: Final = 256
+_MAX_RUN: Final = 64
 
 
 class ConcurrentConsumption(Consumption):
@@ -136,7 +137,7 @@ class ConcurrentConsumption(Consumption):
         if offset != NOTHING_TO_COMMIT:
             self._offsets.update(process_queue.queue, offset, only_forward=True)
 
-    # ------------------------------------------------------------------ sending back
+    # Sending back
 
     def _start_send_back(self, piece: Piece) -> None:
         task = asyncio.create_task(self._give_back(piece), name=f"rocketq-send-back-{piece.queue}")
@@ -184,7 +185,7 @@ class ConcurrentConsumption(Consumption):
         timer = asyncio.get_running_loop().call_later(delay_s, consume_again)
         self._timers.add(timer)
 
-    # -------------------------------------------------------------------- expiry
+    # Expiry
 
     async def send_back_expired(self, process_queues: Iterable[ProcessQueue]) -> None:
         """Take messages from listeners that have had them longer than the consume timeout."""

@@ -4,6 +4,8 @@ The listener runs as it would otherwise; neither offsets nor queues are touched,
 out of it is told to whoever asked.
 """
 
+from typing import Final
+
 from rocketq.client.consumer.process_queue import FlowLimits, Piece, ProcessQueue
 from rocketq.client.consumer.push.listener import ConsumeStatus
 from rocketq.client.consumer.push.runner import ListenerRunner
@@ -14,7 +16,7 @@ from rocketq.message.properties.codec import PropertyName
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult
 
-_RESULTS = {
+_RESULTS: Final = {
     ConsumeStatus.SUCCESS: "CR_SUCCESS",
     ConsumeStatus.LATER: "CR_LATER",
     ConsumeStatus.COMMIT: "CR_COMMIT",

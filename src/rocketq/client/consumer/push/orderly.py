@@ -15,6 +15,7 @@ letters, and the queue goes on behind it.
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from typing import Final
 
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.consumer.process_queue import NOTHING_TO_COMMIT, Piece, ProcessQueue
@@ -30,10 +31,10 @@ from rocketq.message.message import MessageExt
 
 logger = logging.getLogger(__name__)
 
-_MIN_SUSPEND_MS = 10
-_MAX_SUSPEND_MS = 30_000
-_AFTER_LOCK_S = 0.01
-_AFTER_REFUSED_LOCK_S = 3.0
+_MIN_SUSPEND_MS: Final = 10
+_MAX_SUSPEND_MS: Final = 30_000
+_AFTER_LOCK_S: Final = 0.01
+_AFTER_REFUSED_LOCK_S: Final = 3.0
 
 
 class OrderlyConsumption(Consumption):
@@ -91,7 +92,7 @@ class OrderlyConsumption(Consumption):
         granted = process_queue.is_lock_valid(self._clock.now_ms())
         self._go_on(process_queue, _AFTER_LOCK_S if granted else _AFTER_REFUSED_LOCK_S)
 
-    # ------------------------------------------------------------------ the outcome
+    # The outcome
 
     def finished(self, piece: Piece) -> None:
         process_queue = piece.process_queue
@@ -182,7 +183,7 @@ class OrderlyConsumption(Consumption):
             return False
         return True
 
-    # -------------------------------------------------------------------- going on
+    # Going on
 
     def _go_on(self, process_queue: ProcessQueue, delay_s: float = 0.0) -> None:
         if self._closing:

@@ -17,7 +17,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.consumer.process_queue import Piece
@@ -35,8 +35,8 @@ from rocketq.message.message import MessageExt
 logger = logging.getLogger(__name__)
 
 # An async listener that never waits for anything must not starve the loop (heartbeats, pulls).
-_SLICE_S = 0.01
-_IDLE_THREAD_S = 10.0
+_SLICE_S: Final = 0.01
+_IDLE_THREAD_S: Final = 10.0
 
 
 class Work(Protocol):
@@ -285,7 +285,7 @@ class ThreadRunner:
             self._jobs.put(None)
         return ended
 
-    # ------------------------------------------------------------ in the threads
+    # In the threads
 
     def _serve(self) -> None:
         while True:
@@ -362,7 +362,7 @@ class ThreadRunner:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(callback, *arguments)
 
-    # --------------------------------------------------------------- on the loop
+    # On the loop
 
     def _collect(self) -> None:
         # Lowered first: a result that comes in from here on announces itself again.

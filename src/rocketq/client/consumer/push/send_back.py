@@ -12,6 +12,7 @@ import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.errors import BrokerUnknown
@@ -31,11 +32,10 @@ from rocketq.remoting.headers.send import SendMessageV2
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_MAX_RECONSUME_TIMES = 16
-_FIRST_RETRY_LEVEL = 3
-_ATTEMPTS = 3
+_FIRST_RETRY_LEVEL: Final = 3
+_ATTEMPTS: Final = 3
 # The message is stored; whether it is also flushed or replicated does not matter here.
-_STORED = frozenset(
+_STORED: Final = frozenset(
     {
         int(ResponseCode.SUCCESS),
         int(ResponseCode.FLUSH_DISK_TIMEOUT),
@@ -44,9 +44,9 @@ _STORED = frozenset(
     }
 )
 # The body is copied as it is stored, so what says how to read it is copied too.
-_BODY_FLAGS = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
+_BODY_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 # What this client added to the message, or what no longer holds for the copy.
-_NOT_COPIED = (
+_NOT_COPIED: Final = (
     PropertyName.TRANSACTION_PREPARED,
     PropertyName.MIN_OFFSET,
     PropertyName.MAX_OFFSET,
