@@ -1,7 +1,7 @@
 """Sum a topic up with Spark, as a stream and as a table, and write the sums to another topic.
 
 rocketq up                                    # in another terminal: NameServer and broker
-pip install 'rocketq[spark]'                  # and Java 17
+pip install '.[spark]'                        # in the sources, and Java 17
 python examples/spark/city_totals.py [NAMESRV]
 """
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyspark
 import pytest
@@ -185,3 +186,23 @@ def test_what_is_on_the_python_path_stays_there(
     environment.prepare()
     environment.prepare()
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(environment.WORKER_PATH), "theirs"])
+
+
+class Session:
+    """As much of a session as is looked at."""
+
+    _jsparkSession = None
+
+    def __init__(self, python: str, master: str = "local[2]") -> None:
+        self.sparkContext = SimpleNamespace(master=master, pythonExec=python)
+
+
+def test_workers_without_the_package_are_named(tmp_path: Path) -> None:
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    for python in (str(other), "no-such-python"):
+        with pytest.raises(environment.SparkUnavailable, match=f"run {python}.*PYSPARK_PYTHON="):
+            environment.check_workers(Session(python))  # type: ignore[arg-type]
+    environment.check_workers(Session(str(other), "spark://host:7077"))  # type: ignore[arg-type]
+    environment.check_workers(Session(sys.executable))  # type: ignore[arg-type]

@@ -58,6 +58,9 @@ def test_a_sink_names_the_nearest_option_too() -> None:
             "startingTimestamp and startingOffsetsByTimestamp exclude",
         ),
         ({**BASE, "endingOffsetsByTimestamp": '{"a": {"b": {"0": "latest"}}}'}, "endingOffsetsBy"),
+        ({"kafka.bootstrap.servers": "a:1"}, "'kafka.bootstrap.servers'; did you mean 'namesrv'"),
+        ({**BASE, "kafka.acks": "all"}, "settings of Kafka's client mean nothing here"),
+        ({**BASE, "kafkaColumns": "true", "columns": "body"}, "exclude each other"),
         ({**BASE, "minPartitions": "0"}, "minPartitions is '0'"),
         ({**BASE, "minPartitions": "many"}, "a whole number from 1 on"),
         ({**BASE, "failOnDataLoss": "yes"}, "true or false"),
@@ -105,3 +108,12 @@ def test_delays_are_given_with_their_unit(text: str, seconds: float) -> None:
 def test_a_batch_larger_than_brokers_take_is_refused() -> None:
     with pytest.raises(InvalidOptions, match="batchBytes"):
         sink_options({"namesrv": "a:1", "topic": "t", "batchBytes": "5000000"})
+
+
+def test_a_table_that_is_read_may_be_written_as_well() -> None:
+    options = sink_options({**BASE, "startingOffsets": "latest", "groupId": "g"})
+    assert options.topic == "orders"
+    assert sink_options({**BASE, "subscribe": "a,b"}).topic is None
+    assert sink_options({**BASE, "topic": "b"}).topic == "b"
+    with pytest.raises(InvalidOptions, match="'startingOffsets'"):
+        sink_options({"namesrv": "a:1", "topic": "t", "startingOffsets": "latest"})

@@ -238,6 +238,7 @@ def test_a_pipeline_made_by_the_command_works(cluster: Cluster, tmp_path: Path) 
     run = rocketq("pipeline", "run", str(project), "--remote", "local[2]")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "61 rows" in run.stderr, "rows and bytes are told at the end"
+    assert "1 rows were left out: they are in table rejected_orders" in run.stderr
     # The last hour is not over: something may still come for it.
     last = max(hour for hour, _ in sums)
     assert results() == {key: cents for key, cents in sums.items() if key[0] != last}

@@ -16,6 +16,7 @@ from rocketq.spark.options import sink_options
 from rocketq.spark.read import range_pull
 from rocketq.spark.read.data_loss import DataLoss
 from rocketq.spark.wire.broker_socket import BrokerSocket
+from rocketq.spark.write.once.task_name import TaskName
 from rocketq.spark.write.rows import write_rows
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster
@@ -97,7 +98,9 @@ def test_a_task_holds_a_few_answers_however_long_its_range_is(cluster: Cluster) 
     options = {"startingOffsets": "earliest", "columns": "body,properties", "pullBytes": 1 << 20}
     tracemalloc.start()
     try:
-        write_rows(sink_options(given), "a test", iter([table] * tables))
+        write_rows(
+            sink_options(given), TaskName(sink="a", batch=0, partition=0), iter([table] * tables)
+        )
         _, writing = tracemalloc.get_traced_memory()
         with Query(namesrv=cluster.namesrv, subscribe=topic, **options) as query:
             part = first_part(query)

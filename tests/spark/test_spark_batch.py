@@ -2,6 +2,8 @@
 
 import json
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from rocketq import Message
-from rocketq.spark.schema import COLUMNS
+from rocketq.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from tests.spark.conftest import Cluster
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ def test_a_topic_is_a_table_of_the_documented_schema(
     message = Message(topic, b"1", tags="paid", keys=["k"], properties={"city": "Oslo"})
     any_cluster.send([message, Message(topic, b"2")])
     table = read(spark, any_cluster, subscribe=topic)
-    assert {field.name: field.dataType.simpleString() for field in table.schema} == COLUMNS
+    assert {field.name: field.dataType.simpleString() for field in table.schema} == {
+        name: COLUMNS[name] for name in DEFAULT_COLUMNS
+    }
     row = table.where("tags = 'paid'").first()
     assert row is not None
     assert (row.body, row["keys"], row.properties["city"]) == (bytearray(b"1"), "k", "Oslo")
@@ -174,3 +178,48 @@ def test_a_task_that_fails_says_which_row_and_why(spark: "SparkSession", cluster
         rows.write.format("rocketq").option("namesrv", cluster.namesrv).option("topic", topic).mode(
             "append"
         ).save()
+
+
+def test_filters_leave_the_plan_where_the_source_keeps_them(
+    spark: "SparkSession", cluster: Cluster
+) -> None:
+    topic = cluster.new_topic(queues=2)
+    cluster.send([Message(topic, b"%d" % n, tags="ab"[n % 2]) for n in range(10)], queue=1)
+    table = read(spark, cluster, subscribe=topic, pushFilters="true")
+    chosen = table.where("queue_id = 1 AND queue_offset >= 5 AND tags = 'a'").select("queue_offset")
+    with redirect_stdout(StringIO()) as plan:
+        chosen.explain()
+    assert "Filter" not in plan.getvalue().replace("RuntimeFilters", "")
+    assert sorted(row[0] for row in chosen.collect()) == [6, 8]
+    assert read(spark, cluster, subscribe=topic, kafkaColumns="true").where(
+        "partition = 1 AND offset < 3"
+    ).selectExpr("CAST(value AS STRING)").collect() == [("0",), ("1",), ("2",)]
+
+
+def test_rows_are_inserted_by_sql(spark: "SparkSession", cluster: Cluster) -> None:
+    topic = cluster.new_topic()
+    options = f"namesrv '{cluster.namesrv}', subscribe '{topic}'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW inserted USING rocketq OPTIONS ({options})")
+    spark.sql("INSERT INTO inserted (body, tags) VALUES (CAST('one' AS BINARY), 'paid')")
+    assert spark.sql("SELECT CAST(body AS STRING), tags FROM inserted").collect() == [
+        ("one", "paid")
+    ]
+
+
+def test_errors_are_one_sentence(spark: "SparkSession", cluster: Cluster) -> None:
+    nowhere = read(spark, Cluster("127.0.0.1:1"), subscribe="x", retryTimeoutMs=1)
+    rows = spark.range(1).selectExpr("'x' AS body")
+    for fail in (
+        lambda: read(spark, cluster, subscribed="x"),
+        nowhere.count,
+        rows.write.format("rocketq")
+        .option("namesrv", "127.0.0.1:1")
+        .option("topic", "x")
+        .option("retryTimeoutMs", "1")
+        .mode("append")
+        .save,
+    ):
+        with pytest.raises(PySparkException) as caught:
+            fail()
+        assert "Traceback" not in str(caught.value)
+        assert "File " not in str(caught.value)

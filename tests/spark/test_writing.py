@@ -24,6 +24,7 @@ from rocketq.client.errors import NoRoute
 from rocketq.message.message import MessageExt
 from rocketq.spark.options import InvalidOptions, sink_options
 from rocketq.spark.wire import broker_socket
+from rocketq.spark.write.once.task_name import TaskName
 from rocketq.spark.write.rows import WriteFailed, Written, write_rows
 from rocketq.spark.write.sender import SendRefused
 from rocketq.spark.write.sink import check_schema
@@ -37,7 +38,11 @@ MAP = pa.map_(pa.string(), pa.string())
 
 def write(namesrv: str, origin: str = "a test", /, *tables: pa.RecordBatch, **options: Any) -> Any:
     given = {"namesrv": namesrv, **{name: str(value) for name, value in options.items()}}
-    return write_rows(sink_options(given), origin, iter(tables))
+    return write_rows(sink_options(given), task(origin), iter(tables))
+
+
+def task(sink: str) -> TaskName:
+    return TaskName(sink=sink, batch=0, partition=0)
 
 
 def table(**columns: Any) -> pa.RecordBatch:
@@ -130,6 +135,22 @@ def test_one_key_means_one_queue_and_its_order(local_broker: LocalBroker) -> Non
     with Producer("p", namesrv=local_broker.namesrv) as producer:
         sent = producer.send(Message(topic, b"x", sharding_key="city-3"))
     assert sent.queue.queue_id == by_key[3][0].queue_id
+
+
+def test_columns_may_have_kafkas_names(local_broker: LocalBroker) -> None:
+    topic = local_broker.create_topic(queues=4)
+    rows = table(
+        value=["a", "b", "c"],
+        key=pa.array([b"Oslo", None, b"Oslo"], pa.binary()),
+        partition=pa.array([0, 1, 2], pa.int32()),
+    )
+    write(local_broker.namesrv, "o", rows, topic=topic)
+    found = by_body(local_broker.messages(topic))
+    assert (found[b"a"].keys, found[b"b"].keys) == (["Oslo"], [])
+    assert found[b"a"].queue_id == found[b"c"].queue_id, "one key, one queue"
+    unfit = table(value=["a", "b"], key=pa.array([b"Oslo", b"\xff"], pa.binary()))
+    with pytest.raises(WriteFailed, match="row 1: the key is not text"):
+        write(local_broker.namesrv, "o", unfit, topic=topic)
 
 
 def test_delayed_rows_arrive_later(local_broker: LocalBroker) -> None:
@@ -229,7 +250,7 @@ def test_a_write_goes_on_when_the_broker_is_back(strict_broker: LocalBroker, pen
                 threading.Timer(0.3, strict_broker.start).start()
 
     given = {"namesrv": strict_broker.namesrv, "topic": topic, "maxPending": str(pending)}
-    write_rows(sink_options(given), "o", tables())
+    write_rows(sink_options(given), task("o"), tables())
     wait_until(lambda: Cluster(strict_broker.namesrv).queues(topic))
     assert set(numbers(batch_rows(namesrv=strict_broker.namesrv, subscribe=topic))) == {*range(20)}
 
@@ -247,7 +268,7 @@ def test_what_was_answered_is_not_sent_again(strict_broker: LocalBroker) -> None
         yield table(body=[b"2", b"3", b"4"])
 
     given = {"namesrv": cluster.namesrv, "topic": topic, "batchMessages": "1"}
-    write_rows(sink_options(given), "o", tables())
+    write_rows(sink_options(given), task("o"), tables())
     assert cluster.size(topic) == 4
 
 
@@ -273,7 +294,7 @@ def test_a_broker_that_stays_away_is_an_error(strict_broker: LocalBroker) -> Non
 
     given = {"namesrv": strict_broker.namesrv, "topic": topic, "retryTimeoutMs": "200"}
     with pytest.raises(SendRefused, match=f"1 rows for topic '{topic}', broker-a queue"):
-        write_rows(sink_options(given), "o", tables())
+        write_rows(sink_options(given), task("o"), tables())
 
 
 # Schemas
@@ -286,7 +307,9 @@ def schema(**types: Any) -> StructType:
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
-        ({"text": StringType()}, "no column body"),
+        ({"text": StringType()}, "no column body .*value, will do.*It has text"),
+        ({"body": StringType(), "tag": LongType()}, "'tag' means nothing.*mean 'tags'"),
+        ({"body": StringType(), "value": StringType()}, "'value' and 'body' mean the same"),
         ({"body": StringType(), "price": LongType()}, "column 'price' means nothing here"),
         ({"body": IntegerType()}, "column 'body' is int, it must be binary or string"),
         ({"body": BinaryType(), "keys": ArrayType(LongType())}, "column 'keys' is array<bigint>"),

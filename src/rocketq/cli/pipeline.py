@@ -63,10 +63,15 @@ def run_pipeline(
     if full_refresh_all:
         arguments.append("--full-refresh-all")
     began = time.monotonic()
+    rejected: dict[str, int] = {}
     try:
         with Tallies() as tallies, _shown(tallies):
             code = pipeline.run(
-                folder, remote=remote, arguments=arguments, tallied_at=tallies.address
+                folder,
+                remote=remote,
+                arguments=arguments,
+                tallied_at=tallies.address,
+                on_rejected=rejected.__setitem__,
             )
     except RocketqError as error:
         fail(error)
@@ -76,6 +81,8 @@ def run_pipeline(
         raise SystemExit(code)
     seconds = time.monotonic() - began
     print(f"{_line(tallies)} in {seconds:.1f} s", file=sys.stderr)
+    for table, count in rejected.items():
+        print(f"{count:,} rows were left out: they are in table {table}", file=sys.stderr)
 
 
 def _line(tallies: Tallies) -> str:

@@ -12,8 +12,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rocketq.spark.errors import in_one_sentence
 from rocketq.spark.options import InvalidOptions, SourceOptions, sink_options, source_options
-from rocketq.spark.schema import COLUMNS, ddl
+from rocketq.spark.schema import ALL_COLUMNS, ddl
 
 
 class RocketqDataSource(DataSource):
@@ -23,19 +24,24 @@ class RocketqDataSource(DataSource):
     def name(cls) -> str:
         return "rocketq"
 
+    @in_one_sentence
     def schema(self) -> str:
         return ddl(source_options(self.options, streaming=None).columns)
 
+    @in_one_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
-        from rocketq.spark.read.batch import BatchReader
+        from rocketq.spark.read.batch import BatchReader, PruningReader
 
-        return BatchReader(self._source(schema, streaming=False))
+        options = self._source(schema, streaming=False)
+        return PruningReader(options) if options.push_filters else BatchReader(options)
 
+    @in_one_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from rocketq.spark.read.stream import StreamReader
 
         return StreamReader(self._source(schema, streaming=True))
 
+    @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rocketq.spark.write.sink import BatchWriter
 
@@ -43,6 +49,7 @@ class RocketqDataSource(DataSource):
             raise InvalidOptions("rocketq sink: a topic cannot be overwritten; use mode('append')")
         return BatchWriter(sink_options(self.options), schema)
 
+    @in_one_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rocketq.spark.write.sink import StreamWriter
 
@@ -55,12 +62,12 @@ class RocketqDataSource(DataSource):
         wrong: list[Any] = [
             field
             for field in schema.fields
-            if COLUMNS.get(field.name) != field.dataType.simpleString()
+            if ALL_COLUMNS.get(field.name) != field.dataType.simpleString()
         ]
         if wrong:
             raise InvalidOptions(
                 f"rocketq source: column {wrong[0].name!r} of type "
                 f"{wrong[0].dataType.simpleString()} is not of the topic's schema: "
-                f"{ddl(list(COLUMNS))}"
+                f"{ddl(list(ALL_COLUMNS))}"
             )
         return replace(options, columns=tuple(names))

@@ -36,7 +36,7 @@ class SparkUnavailable(RocketqError):
 def what_is_missing() -> str | None:
     """Why Spark cannot run here, in one line with the remedy; None when it can."""
     if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'rocketq[spark]'"
+        return "pyspark is not installed: pip install '.[spark]' where rocketq's sources are"
     java = find_java()
     if java is None:
         return f"Spark needs Java {JAVA_AT_LEAST} and none was found: {_INSTALL_JAVA}"
@@ -84,6 +84,7 @@ def session(name: str, *, master: str = "local[2]", **settings: str) -> "SparkSe
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", quiet_java_options())
         .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
     )
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1")
@@ -93,6 +94,36 @@ def session(name: str, *, master: str = "local[2]", **settings: str) -> "SparkSe
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def finds_format(spark: "SparkSession", name: str) -> bool:
+    """Whether Spark has found a format by itself. A Connect client cannot know."""
+    inner = getattr(spark, "_jsparkSession", None)
+    if inner is None:
+        return False
+    manager = inner.sessionState().dataSourceManager()
+    return bool(manager.dataSourceExists(name))
+
+
+def check_workers(spark: "SparkSession") -> None:
+    """Say it, if the workers of a local Spark run a Python that lacks this package.
+
+    Spark starts them by the name in PYSPARK_PYTHON, `python3` without it: not the Python of a
+    virtual environment that is not activated.
+    """
+    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsparkSession") else None
+    if context is None or not context.master.startswith("local"):
+        return
+    python = shutil.which(context.pythonExec)
+    if python is not None and Path(python).samefile(sys.executable):
+        return
+    tried = python and subprocess.run([python, "-c", "import rocketq.spark"], capture_output=True)
+    if not tried or tried.returncode:
+        raise SparkUnavailable(
+            f"Spark's workers run {context.pythonExec} ({python or 'not found'}), which has no "
+            f"package rocketq: set PYSPARK_PYTHON={sys.executable} before Spark starts, or have "
+            "rocketq.spark.environment.session start it"
+        )
 
 
 def quiet_java_options() -> str:

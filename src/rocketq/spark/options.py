@@ -15,10 +15,14 @@ from typing import Any, Final, TypeAlias
 from rocketq.common.errors import RocketqError
 from rocketq.filter import FilterError, compile_sql, parse_tags
 from rocketq.message.compression import MAX_DECOMPRESSED_SIZE
-from rocketq.spark.schema import COLUMNS, DEFAULT_COLUMNS
+from rocketq.spark.schema import ALL_COLUMNS, COLUMNS, DEFAULT_COLUMNS, KAFKA_COLUMNS
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+
+AT_LEAST_ONCE: Final = "atLeastOnce"
+EXACTLY_ONCE: Final = "exactlyOnce"
+_DELIVERIES: Final = {name.lower(): name for name in (AT_LEAST_ONCE, EXACTLY_ONCE)}
 
 # topic -> broker -> queue id -> a number
 PerQueue: TypeAlias = dict[str, dict[str, dict[int, int]]]
@@ -52,6 +56,8 @@ _SOURCE: Final = (
     "maxBodyBytes",
     "groupId",
     "columns",
+    "kafkaColumns",
+    "pushFilters",
     "pullBytes",
 )
 _SINK: Final = (
@@ -61,9 +67,25 @@ _SINK: Final = (
     "batchBytes",
     "batchMessages",
     "maxPending",
+    "delivery",
+    "writeId",
 )
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_BATCH_ONLY: Final = (
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "pushFilters",
+)
+
+_KAFKAS: Final = {
+    "kafka.bootstrap.servers": "namesrv",
+    "kafka.group.id": "groupId",
+    "groupidprefix": "groupId",
+    "includeheaders": "columns",
+    "maxrecordsperpartition": "maxRecordsPerPartition",
+}
+"""Options of Spark's Kafka source, and what is nearest to them here."""
 
 _MOST_BODY_BYTES: Final = 1 << 30
 _DELAY_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -121,6 +143,7 @@ class SourceOptions:
     max_body_bytes: int = MAX_DECOMPRESSED_SIZE
     group: str | None = None
     columns: tuple[str, ...] = DEFAULT_COLUMNS
+    push_filters: bool = False
     pull_bytes: int = 4 << 20
 
 
@@ -134,12 +157,21 @@ class SinkOptions:
     batch_bytes: int = 1 << 18
     batch_messages: int = 4096
     max_pending: int = 16
+    delivery: str = AT_LEAST_ONCE
+    write_id: str | None = None
 
 
 class _Given:
     """The options of one source or sink, taken out one by one."""
 
-    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        known: tuple[str, ...],
+        what: str,
+        others: frozenset[str] = frozenset(),
+    ) -> None:
+        """`others`: options that are passed over, in small letters."""
         self._what = what
         self._known = {name.lower(): name for name in known}
         self._values: dict[str, str] = {}
@@ -147,13 +179,22 @@ class _Given:
             lower = name.lower()
             if lower in _SPARKS_OWN or lower.startswith("spark."):
                 continue
+            if lower in others:
+                continue
             if lower not in self._known:
-                nearest = difflib.get_close_matches(lower, self._known, n=1)
-                hint = f"; did you mean {self._known[nearest[0]]!r}?" if nearest else "."
-                raise InvalidOptions(
-                    f"{what}: there is no option {name!r}{hint} Known: {', '.join(known)}"
-                )
+                raise InvalidOptions(f"{what}: there is no option {name!r}{self._hint(lower)}")
             self._values[self._known[lower]] = value
+
+    def _hint(self, wrong: str) -> str:
+        known = f"Known: {', '.join(self._known.values())}"
+        kafkas = _KAFKAS.get(wrong, "")
+        if kafkas.lower() in self._known:
+            return f"; did you mean {kafkas!r}? {known}"
+        if wrong.startswith("kafka."):
+            return f"; settings of Kafka's client mean nothing here. {known}"
+        nearest = difflib.get_close_matches(wrong, self._known, n=1)
+        hint = f"; did you mean {self._known[nearest[0]]!r}?" if nearest else "."
+        return f"{hint} {known}"
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -303,13 +344,20 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         max_body_bytes=_max_body_bytes(options),
         group=options.text("groupId") or None,
         columns=_columns(options),
+        push_filters=options.truth("pushFilters", False),
         pull_bytes=pull_bytes,
     )
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Read and check the options of a sink."""
-    options = _Given(given, _SINK, "rocketq sink")
+    """Read and check the options of a sink.
+
+    A table that was defined for reading (`subscribe`) may be written as well: what else it says
+    is for its readers.
+    """
+    names = {name.lower(): value for name, value in given.items()}
+    others = frozenset(name.lower() for name in _SOURCE if "subscribe" in names)
+    options = _Given(given, _SINK, "rocketq sink", others - {name.lower() for name in _SINK})
     numbers = {
         "batch_bytes": options.number("batchBytes", 1 << 18, at_least=1024),
         "batch_messages": options.number("batchMessages", 4096),
@@ -319,10 +367,24 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         raise options.wrong("batchBytes", "at most 4194304, which is what brokers take")
     return SinkOptions(
         connection=options.connection(),
-        topic=options.text("topic") or None,
+        topic=options.text("topic") or _only_topic(names.get("subscribe", "")),
         producer_group=options.text("producerGroup") or "rocketq-spark",
+        delivery=_delivery(options),
+        write_id=options.text("writeId") or None,
         **{name: number for name, number in numbers.items() if number is not None},
     )
+
+
+def _delivery(options: _Given) -> str:
+    given = options.text("delivery", AT_LEAST_ONCE)
+    if given.lower() not in _DELIVERIES:
+        raise options.wrong("delivery", " or ".join(_DELIVERIES.values()))
+    return _DELIVERIES[given.lower()]
+
+
+def _only_topic(subscribed: str) -> str | None:
+    topics = [topic for topic in re.split(r"[,\s]+", subscribed) if topic]
+    return topics[0] if len(topics) == 1 else None
 
 
 def _assigned(options: _Given) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -375,14 +437,17 @@ def _checked_sql(options: _Given) -> str | None:
 def _columns(options: _Given) -> tuple[str, ...]:
     names = [name for name in re.split(r"[,\s]+", options.text("columns")) if name]
     for name in names:
-        if name not in COLUMNS:
-            nearest = difflib.get_close_matches(name, COLUMNS, n=1)
+        if name not in ALL_COLUMNS:
+            nearest = difflib.get_close_matches(name, ALL_COLUMNS, n=1)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
             raise InvalidOptions(
-                f"rocketq source: there is no column {name!r}{hint} Known: {', '.join(COLUMNS)}"
+                f"rocketq source: there is no column {name!r}{hint} Known: {', '.join(ALL_COLUMNS)}"
             )
+    options.exclude("columns", "kafkaColumns")
     if names:
         return tuple(dict.fromkeys(names))
+    if options.truth("kafkaColumns", False):
+        return KAFKA_COLUMNS
     return DEFAULT_COLUMNS if options.truth("failOnDamage", True) else tuple(COLUMNS)
 
 

@@ -17,6 +17,12 @@
     flag             int        the application's own
     body_error       string     why the body is null; only with failOnDamage=false
 
+With the option kafkaColumns=true a topic has the columns of Spark's Kafka source instead; they may
+also be asked for by name:
+
+    key binary (keys), value binary (body), topic, partition int (queue_id),
+    offset bigint (queue_offset), timestamp (store_timestamp)
+
 Absent keys and tags are null. `columns` leaves out what a job does not need: the map of
 properties alone is about a quarter of the cost of a read.
 """
@@ -44,7 +50,25 @@ COLUMNS: Final[dict[str, str]] = {
 }
 DEFAULT_COLUMNS: Final = tuple(name for name in COLUMNS if name != "body_error")
 
+ALIASES: Final = {
+    "key": "keys",
+    "value": "body",
+    "partition": "queue_id",
+    "offset": "queue_offset",
+    "timestamp": "store_timestamp",
+}
+"""Kafka's names of columns, and ours."""
+ALL_COLUMNS: Final[dict[str, str]] = {
+    **COLUMNS,
+    "key": "binary",
+    "value": "binary",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+}
+KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
+
 
 def ddl(columns: Sequence[str]) -> str:
     """The schema of these columns, in Spark's words."""
-    return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+    return ", ".join(f"{name} {ALL_COLUMNS[name]}" for name in columns)

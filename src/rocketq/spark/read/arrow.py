@@ -8,6 +8,7 @@ batches of the usual size.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from rocketq.common.buffers import Buffer
@@ -18,6 +19,7 @@ from rocketq.message.record.batch import unwrap_inner_batch
 from rocketq.message.record.reader import decode_records
 from rocketq.spark.read.columns import RecordTable
 from rocketq.spark.read.damage import DamagedMessage
+from rocketq.spark.schema import ALIASES
 
 # Where fields of one size lie in a record.
 _QUEUE_ID, _FLAG, _QUEUE_OFFSET, _SYS_FLAG = 12, 16, 20, 36
@@ -43,6 +45,11 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "sys_flag": pa.int32(),
     "flag": pa.int32(),
     "body_error": pa.string(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": _TIMESTAMP,
 }
 _OF_BODIES: Final = frozenset({"body", "body_error"})
 
@@ -56,26 +63,47 @@ class ArrowBatches:
         columns: Sequence[str],
         tags: Iterable[bytes] | None = None,
         *,
+        times_us: tuple[int | None, int | None] = (None, None),
         fail_on_damage: bool = True,
         max_body_bytes: int = MAX_DECOMPRESSED_SIZE,
     ) -> None:
         self.schema = pa.schema([(name, ARROW_TYPES[name]) for name in columns])
         self._queue = queue
-        self._columns = tuple(columns)
+        self._columns = tuple(ALIASES.get(name, name) for name in columns)
         self._tags = tags
+        self._times_us = times_us
         self._fail_on_damage = fail_on_damage
         self._max_body_bytes = max_body_bytes
-        self._makers = {name: self._maker(name) for name in columns if name not in _OF_BODIES}
+        self._makers = {name: self._maker(name) for name in self._columns if name not in _OF_BODIES}
 
     def batches(self, records: Buffer, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """The messages with offsets from `start` to `end`, without that."""
         table = RecordTable(records, start, end, self._tags)
         if not table.has_inner_batches:
-            yield from self._of_table(table, {})
+            yield from self._of_times(table, {})
             return
         for piece, why in self._split(records):
             table = RecordTable(piece, start, end, self._tags)
-            yield from self._of_table(table, {} if why is None else {0: why})
+            yield from self._of_times(table, {} if why is None else {0: why})
+
+    def _of_times(self, table: RecordTable, damaged: dict[int, str]) -> Iterator[pa.RecordBatch]:
+        """Those that were stored in the time that is asked for."""
+        if self._times_us == (None, None):
+            yield from self._of_table(table, damaged)
+            return
+        times = np.frombuffer(table.store_time_column(), np.int64)
+        since, until = self._times_us
+        wanted = np.ones(len(times), np.bool_)
+        if since is not None:
+            wanted &= times >= since
+        if until is not None:
+            wanted &= times < until
+        at = 0
+        for batch in self._of_table(table, damaged):
+            chosen = batch.filter(pa.array(wanted[at : at + batch.num_rows]))
+            at += batch.num_rows
+            if chosen.num_rows:
+                yield chosen
 
     def _of_table(self, table: RecordTable, damaged: dict[int, str]) -> Iterator[pa.RecordBatch]:
         """`damaged`: rows that are known to be so, and why."""
@@ -98,7 +126,13 @@ class ArrowBatches:
 
     def _batch(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(
-            [columns[name] for name in self._columns], schema=self.schema
+            [
+                columns[name].cast(kind)  # keys as bytes, where they have Kafka's name
+                if kind != columns[name].type
+                else columns[name]
+                for name, kind in zip(self._columns, self.schema.types, strict=True)
+            ],
+            schema=self.schema,
         )
 
     # Bodies

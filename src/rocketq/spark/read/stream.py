@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rocketq.common.errors import RocketqError
 from rocketq.message.queue import MessageQueue
+from rocketq.spark.errors import in_one_sentence
 from rocketq.spark.options import InvalidOptions, SourceOptions
 from rocketq.spark.read import offsets
 from rocketq.spark.read.driver import Driver, report_loss, skip_expired
@@ -63,6 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported: Offsets = {}
         self._held_since: float | None = None
 
+    @in_one_sentence
     def initialOffset(self) -> dict[str, Any]:
         async def ask(topics: SourceTopics) -> Offsets:
             return await topics.resolve(self._options.starting, await topics.queues())
@@ -79,12 +81,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @in_one_sentence
     def prepareForTriggerAvailableNow(self) -> None:
         async def ask(topics: SourceTopics) -> Offsets:
             return await topics.latest(await topics.queues())
 
         self._target = self._driver.ask(ask)
 
+    @in_one_sentence
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -151,6 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # A batch
 
+    @in_one_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._has_read = True
         since, until = offsets.from_json(start), offsets.from_json(end)
@@ -169,6 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, QueuePartition), partition
         return read_range(self._options, partition)
 
+    @in_one_sentence
     def commit(self, end: dict[str, Any]) -> None:
         self._report(offsets.from_json(end))
 

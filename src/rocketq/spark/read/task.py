@@ -9,23 +9,35 @@ from rocketq.client.cluster.routes import BrokerAddress
 from rocketq.filter import parse_tags
 from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
+from rocketq.spark.errors import one_sentence
 from rocketq.spark.options import SourceOptions
 from rocketq.spark.read.arrow import ArrowBatches
 from rocketq.spark.read.partitions import QueuePartition
+from rocketq.spark.read.pruning import Range
 from rocketq.spark.read.range_pull import BrokerAway, RangePull
 from rocketq.spark.run.worker_memory import prepare_memory
 from rocketq.spark.wire.client import opened
 from rocketq.spark.wire.tally import READ, Tally
 
 
-def read_range(options: SourceOptions, part: QueuePartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one range: what a task does."""
+def read_range(
+    options: SourceOptions, part: QueuePartition, times_us: Range = (None, None)
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one range; with `times_us`, those of them that were stored then."""
+    with one_sentence():
+        yield from _batches(options, part, times_us)
+
+
+def _batches(
+    options: SourceOptions, part: QueuePartition, times_us: Range
+) -> Iterator[pa.RecordBatch]:
     prepare_memory()
     shown = unwrap_namespace(options.connection.namespace, part.queue.topic)
     batches = ArrowBatches(
         part.queue._replace(topic=shown),
         options.columns,
         wanted_tags(options),
+        times_us=times_us,
         fail_on_damage=options.fail_on_damage,
         max_body_bytes=options.max_body_bytes,
     )

@@ -12,10 +12,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketq.spark.write.encoder import Numbers, Texts
+from rocketq.spark.write.encoder import Numbers, Texts, UnfitRow
 
 Rows = npt.NDArray[np.int32]
 """Places in a record batch, in order."""
+
+
+def with_own_names(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Kafka's names replaced by ours. There, rows with one key go to one place in order."""
+    if "value" in columns:
+        columns["body"] = columns.pop("value")
+    if "key" in columns:
+        columns["keys"] = _text(columns.pop("key"))
+        columns.setdefault("sharding_key", columns["keys"])
+    return columns
+
+
+def _text(keys: pa.Array) -> pa.Array:
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise UnfitRow(_first_not_text(keys), "the key is not text in UTF-8") from None
+
+
+def _first_not_text(values: pa.Array) -> int:
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            (value or b"").decode()
+        except UnicodeDecodeError:
+            return row
+    return 0
 
 
 def texts(column: pa.Array) -> Texts:

@@ -16,7 +16,7 @@ from rocketq.client.blocking.loop_thread import loop_thread
 from rocketq.common.errors import RocketqError
 from rocketq.message.properties.codec import SYSTEM_PROPERTIES
 from rocketq.message.queue import MessageQueue
-from rocketq.spark.options import SinkOptions
+from rocketq.spark.options import EXACTLY_ONCE, SinkOptions
 from rocketq.spark.run.worker_memory import prepare_memory
 from rocketq.spark.wire.client import opened
 from rocketq.spark.wire.tally import WRITTEN, Tally
@@ -29,8 +29,11 @@ from rocketq.spark.write.columns import (
     optional_texts,
     queue_numbers,
     texts,
+    with_own_names,
 )
 from rocketq.spark.write.encoder import BatchRows, Numbers, UnfitRow
+from rocketq.spark.write.once.attempt import Attempt
+from rocketq.spark.write.once.task_name import TaskName
 from rocketq.spark.write.sender import Batch, BatchSender
 
 RESERVED = frozenset(name.encode() for name in SYSTEM_PROPERTIES)
@@ -49,16 +52,18 @@ class Written(WriterCommitMessage):
     bytes: int
 
 
-def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Send the rows of one task. `origin` names it: the same again after a failure."""
+def write_rows(options: SinkOptions, task: TaskName, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Send the rows of one task. `task` names it: the same again after a failure."""
     prepare_memory()
-    prefix = hashlib.blake2b(origin.encode(), digest_size=12).hexdigest().upper().encode()
     loop = loop_thread()
     opening = opened(options.connection)
     client = loop.run(opening.__aenter__())
-    sender = BatchSender(client, options)
+    attempt = Attempt(client, options, task) if options.delivery == EXACTLY_ONCE else None
+    sender = BatchSender(client, options, attempt)
+    is_done = False
     try:
-        writer = RowWriter(options, sender, prefix)
+        writer = RowWriter(options, sender, prefix_of(task) if attempt is None else attempt.prefix)
+        writer.attempt = attempt
         tally, told = Tally(WRITTEN), 0
         for batch in batches:
             sender.collect()
@@ -67,10 +72,21 @@ def write_rows(options: SinkOptions, origin: str, batches: Iterator[pa.RecordBat
             told = writer.bytes
         sender.finish()
         tally.tell()
+        if attempt is not None:
+            attempt.finish()
+        is_done = True
         return Written(writer.messages, writer.bytes)
     finally:
         sender.close()
+        if attempt is not None:
+            attempt.close(is_done=is_done)
         loop.run(opening.__aexit__(None, None, None))
+
+
+def prefix_of(task: TaskName) -> bytes:
+    """What the unique keys of a task's rows begin with, the same in every attempt."""
+    origin = f"{task.sink}/{task.batch}/{task.partition}"
+    return hashlib.blake2b(origin.encode(), digest_size=12).hexdigest().upper().encode()
 
 
 class RowWriter:
@@ -83,12 +99,17 @@ class RowWriter:
         self._last_of: dict[MessageQueue, Batch] = {}
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._turn = 0
+        self.attempt: Attempt | None = None
         self.messages = 0
         self.bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send one record batch's rows, topic by topic."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        try:
+            columns = with_own_names(columns)
+        except UnfitRow as error:
+            raise WriteFailed(f"row {self.messages + error.row}: {error}") from None
         sharding = columns.get("sharding_key")
         if sharding is not None:
             sharding = sharding.cast(pa.string())
@@ -105,6 +126,13 @@ class RowWriter:
             self.messages,
         )
         for topic, of_topic in self._by_topic(columns.get("topic")):
+            if self.attempt is not None:
+                wire_topic = self._queues_of(topic)[0].topic
+                shown = {**columns, "keys": joined(columns.get("keys")), "sharding_key": sharding}
+                present = {name: column for name, column in shown.items() if column is not None}
+                of_topic = self.attempt.missing(wire_topic, present, of_topic, batch.num_rows)
+                if of_topic is not None and not len(of_topic):
+                    continue
             for delay, of_level in by_value(columns.get("delay_level"), of_topic):
                 self._send(topic, rows, of_level, sharding, int(delay or 0))
         self.messages += batch.num_rows
@@ -177,4 +205,8 @@ class RowWriter:
         queues = self._queues.get(topic)
         if queues is None:
             queues = self._queues[topic] = self._sender.queues(topic)
+            if self.attempt is not None:
+                # In this order: a broker that restarts behind it breaks the connection.
+                self._sender.connect(queues)
+                self.attempt.begin(queues)
         return queues

@@ -10,6 +10,7 @@ looked for when so many are under way. Only routes are asked for on the loop of 
 import logging
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +22,7 @@ from rocketq.client.errors import BrokerUnknown, ClientError, NoRoute
 from rocketq.common.buffers import Buffer
 from rocketq.common.errors import RocketqError
 from rocketq.message.names import AUTO_CREATE_TOPIC, wrap_namespace
-from rocketq.message.properties.codec import PropertyName, append_property
+from rocketq.message.properties.codec import PropertyName, append_property, get_property
 from rocketq.message.queue import MessageQueue
 from rocketq.message.record.batch import split_batch
 from rocketq.remoting.codes import RequestCode, ResponseCode
@@ -32,6 +33,8 @@ from rocketq.spark.options import SinkOptions
 from rocketq.spark.wire.broker_socket import BrokerSocket
 from rocketq.spark.wire.client import client_config
 from rocketq.spark.wire.retry import Retry
+from rocketq.spark.write.once.attempt import Attempt
+from rocketq.spark.write.once.lease import Fenced
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +49,16 @@ _TAKEN: Final = frozenset(
 _NEW_TOPIC_QUEUES: Final = 4
 
 
+def keyed_parts(body: Buffer) -> Iterator[tuple[str, bytes]]:
+    """The messages of a batch's body, each with its unique key."""
+    data, at = bytes(body), 0
+    for _, _, properties in split_batch(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        key = get_property(bytes(properties), PropertyName.UNIQUE_KEY.encode()) or b""
+        yield key.decode(), data[at : at + size]
+        at += size
+
+
 class SendRefused(RocketqError):
     """A broker did not take a batch, however often it was asked."""
 
@@ -58,7 +71,7 @@ class NobodyThere(ClientError):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Rows for a queue; where that is not `is_fixed`, in need for another one."""
+    """Rows for a queue; where that is not `is_fixed`, another one will do."""
 
     queue: MessageQueue
     body: Buffer
@@ -68,19 +81,27 @@ class Batch:
     address: str = ""  # whom it was sent to
     opaque: int | None = None  # of the request, while it is under way
     is_taken: bool = False
+    is_doubtful: bool = False  # it was sent, and nobody knows whether it was stored
 
 
 class BatchSender:
-    """The sends of one task. Belongs to its thread; `client` finds the brokers."""
+    """The sends of one task. Belongs to its thread; `client` finds the brokers.
 
-    def __init__(self, client: ClientInstance, options: SinkOptions) -> None:
+    With `attempt` what is in doubt is looked for in the topic before it is sent again.
+    """
+
+    def __init__(
+        self, client: ClientInstance, options: SinkOptions, attempt: Attempt | None = None
+    ) -> None:
         self._client = client
+        self._attempt = attempt
         self._options = options
         self._namespace = options.connection.namespace
         self._hooks = signing_hooks(client_config(options.connection))
         self._masters: dict[str, str | None] = {}
         self._sockets: dict[str, BrokerSocket] = {}
         self._under_way: deque[Batch] = deque()
+        self._waited_for: tuple[Batch, ...] = ()
         self._answers: dict[int, Command] = {}  # those that came before they were waited for
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -102,9 +123,12 @@ class BatchSender:
     def wait(self, batch: Batch) -> None:
         """Return when the broker has taken the batch, however often that has to be tried."""
         retry: Retry | None = None
+        self._waited_for = (batch,)
         while not batch.is_taken:
             try:
                 self._take_answer(batch)
+            except Fenced:
+                raise
             except RocketqError as error:
                 retry = retry or Retry(self._options.connection.retry_within_s)
                 try:
@@ -144,19 +168,24 @@ class BatchSender:
     # One request
 
     def _take_answer(self, batch: Batch) -> None:
+        if batch.is_doubtful and self._attempt is not None:
+            self._disconnect(batch.address)
         if batch.opaque is None:
             self._request(batch)
+            if batch.is_taken:
+                return
         opaque = batch.opaque
         assert opaque is not None
         try:
             while (answer := self._answers.pop(opaque, None)) is None:
                 self._note(self._sockets[batch.address].receive())
         except RemotingError:
-            batch.opaque = None
+            batch.opaque, batch.is_doubtful = None, True
             self._disconnect(batch.address)
             raise
         batch.opaque = None
         if answer.code not in _TAKEN:
+            batch.is_doubtful = True
             raise rejected(answer, batch.address, RequestCode.SEND_BATCH_MESSAGE)
         if answer.code != ResponseCode.SUCCESS:
             code = ResponseCode(answer.code).name
@@ -171,6 +200,8 @@ class BatchSender:
         """Send the request ahead of its turn."""
         try:
             self._request(batch)
+        except Fenced:
+            raise
         except RocketqError as error:
             logger.info("%s: %s", batch.queue, error)
 
@@ -179,17 +210,49 @@ class BatchSender:
         if address is None:
             raise BrokerUnknown(batch.queue.broker_name)
         request = self._encoded(batch)
+        is_new = address not in self._sockets
+        connection = self._connected(address)
+        if self._attempt is not None:
+            if is_new:
+                # Whoever lost a connection may have lost its lease with it.
+                try:
+                    self._clear_doubt(self._attempt, batch.queue.topic, batch.queue.broker_name)
+                except RocketqError:
+                    self._disconnect(address)
+                    raise
+                if batch.is_taken:
+                    return
+            self._attempt.check(batch.queue.broker_name)
         try:
-            connection = self._sockets.get(address)
-            if connection is None:
-                timeout_s = self._options.connection.timeout_s
-                connection = BrokerSocket(address, self._hooks, timeout_s)
-                self._sockets[address] = connection
             connection.send(request)
         except RemotingError:
+            batch.is_doubtful = True
             self._disconnect(address)
             raise
         batch.address, batch.opaque = address, request.opaque
+
+    def connect(self, queues: Iterable[MessageQueue]) -> None:
+        """Have a connection to each of these queues' brokers."""
+        retry = Retry(self._options.connection.retry_within_s)
+        for queue in queues:
+            while True:
+                address = self._masters.get(queue.broker_name)
+                try:
+                    if address is None:
+                        raise BrokerUnknown(queue.broker_name)
+                    self._connected(address)
+                    break
+                except RocketqError as error:
+                    retry.wait(error)
+                    loop_thread().run(self._refresh(queue))
+
+    def _connected(self, address: str) -> BrokerSocket:
+        connection = self._sockets.get(address)
+        if connection is None:
+            timeout_s = self._options.connection.timeout_s
+            connection = BrokerSocket(address, self._hooks, timeout_s)
+            self._sockets[address] = connection
+        return connection
 
     def _disconnect(self, address: str) -> None:
         """What was on its way there is sent again when its turn comes."""
@@ -198,7 +261,18 @@ class BatchSender:
             connection.close()
         for batch in self._under_way:
             if batch.address == address and batch.opaque not in self._answers:
+                batch.is_doubtful |= batch.opaque is not None
                 batch.opaque = None
+
+    def _clear_doubt(self, attempt: Attempt, topic: str, broker_name: str) -> None:
+        """Find out which of the batches in doubt were stored; what was not is to be sent."""
+        stored = attempt.stored(topic, broker_name)
+        for batch in [*self._under_way, *self._waited_for]:
+            queue = batch.queue
+            if batch.is_doubtful and (queue.topic, queue.broker_name) == (topic, broker_name):
+                left = [part for key, part in keyed_parts(batch.body) if key not in stored]
+                batch.body, batch.count = b"".join(left), len(left)
+                batch.is_doubtful, batch.is_taken = False, not left
 
     def _encoded(self, batch: Batch) -> Command:
         code, properties, flag, body = RequestCode.SEND_BATCH_MESSAGE, "", 0, batch.body
@@ -239,6 +313,15 @@ class BatchSender:
     async def _redirect(self, batch: Batch) -> None:
         """Ask where the queue is now, and choose another one if it may be."""
         queue = batch.queue
+        queues = await self._refresh(queue)
+        # Where rows must not come twice, a batch stays where somebody can look for it.
+        if queues and not batch.is_fixed and self._attempt is None:
+            others = [each for each in queues if each.broker_name != queue.broker_name]
+            among = others or queues
+            batch.queue = among[time.monotonic_ns() // 1_000_000 % len(among)]
+
+    async def _refresh(self, queue: MessageQueue) -> tuple[MessageQueue, ...]:
+        """The queues of that topic as they are now."""
         try:
             await self._client.routes.refresh(queue.topic)
         except RocketqError as error:
@@ -246,10 +329,7 @@ class BatchSender:
         known = self._client.routes.known_publish_info(queue.topic)
         queues = () if known is None else known.queues
         self._note_masters((queue, *queues))
-        if queues and not batch.is_fixed:
-            others = [each for each in queues if each.broker_name != queue.broker_name]
-            among = others or queues
-            batch.queue = among[time.monotonic_ns() // 1_000_000 % len(among)]
+        return queues
 
     def _note_masters(self, queues: tuple[MessageQueue, ...]) -> None:
         for name in {queue.broker_name for queue in queues}:

@@ -8,6 +8,7 @@
     sharding_key  any type that casts to string: the same key, the same queue, in order
     delay_level   int
     flag          int
+    value, key    Kafka's names: the body; the keys, and the sharding key where there is none
 
 What else a topic has as a table (place, times, hosts) is left out, so that what was read can be
 written as it is.
@@ -17,7 +18,9 @@ consumer), which are derived from query, batch, partition and row. So whoever co
 what it has seen.
 """
 
+import difflib
 import logging
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Final
@@ -32,12 +35,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DataType, StructType
 
 from rocketq.message.names import validate_topic
-from rocketq.spark.options import InvalidOptions, SinkOptions
-from rocketq.spark.schema import COLUMNS
+from rocketq.spark.errors import in_one_sentence
+from rocketq.spark.options import EXACTLY_ONCE, InvalidOptions, SinkOptions
+from rocketq.spark.schema import ALIASES, ALL_COLUMNS
+from rocketq.spark.write.once.task_name import TaskName
 from rocketq.spark.write.rows import Written, write_rows
 
 logger = logging.getLogger(__name__)
 
+_CLOCKS_MAY_DIFFER_MS: Final = 600_000
 _INTEGERS: Final = ("int", "smallint", "tinyint", "bigint")
 _COLUMN_TYPES: Final[dict[str, tuple[str, ...] | None]] = {
     "topic": ("string",),
@@ -48,20 +54,33 @@ _COLUMN_TYPES: Final[dict[str, tuple[str, ...] | None]] = {
     "sharding_key": None,
     "delay_level": _INTEGERS,
     "flag": _INTEGERS,
+    "value": ("binary", "string"),
+    "key": ("binary", "string"),
 }
 
 
 def check_schema(options: SinkOptions, schema: StructType) -> None:
     """Refuse a table that cannot be messages, before anything runs."""
     types: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
-    if "body" not in types:
-        raise InvalidOptions("rocketq sink: the table has no column body (binary or string)")
+    if "body" not in types and "value" not in types:
+        raise InvalidOptions(
+            "rocketq sink: the table has no column body (binary or string; Kafka's name for it, "
+            f"value, will do). It has {', '.join(types) or 'none'}: name one with "
+            ".withColumnRenamed or to_json(struct(*)) AS body"
+        )
+    for name in ("key", "value"):
+        if name in types and ALIASES[name] in types:
+            raise InvalidOptions(
+                f"rocketq sink: columns {name!r} and {ALIASES[name]!r} mean the same; leave one out"
+            )
     if "topic" not in types and options.topic is None:
         raise InvalidOptions("rocketq sink: give the option topic, or a column of that name")
     for name, kind in types.items():
-        if name not in _COLUMN_TYPES and name not in COLUMNS:
+        if name not in _COLUMN_TYPES and name not in ALL_COLUMNS:
+            nearest = difflib.get_close_matches(name, _COLUMN_TYPES, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
             raise InvalidOptions(
-                f"rocketq sink: column {name!r} means nothing here; known are "
+                f"rocketq sink: column {name!r} means nothing here{hint} known are "
                 f"{', '.join(_COLUMN_TYPES)}"
             )
         allowed = _COLUMN_TYPES.get(name)
@@ -70,6 +89,11 @@ def check_schema(options: SinkOptions, schema: StructType) -> None:
                 f"rocketq sink: column {name!r} is {kind.simpleString()}, it must be "
                 f"{' or '.join(allowed)}"
             )
+    if options.delivery == EXACTLY_ONCE and "delay_level" in types:
+        raise InvalidOptions(
+            "rocketq sink: with delivery=exactlyOnce there can be no column delay_level: what is "
+            "delayed cannot be looked for"
+        )
     if options.topic is not None:
         validate_topic(options.topic)
 
@@ -81,10 +105,20 @@ class BatchWriter(DataSourceArrowWriter):
         check_schema(options, schema)
         self._options = options
         self._run = uuid.uuid4().hex
+        self._began_ms = time.time_ns() // 1_000_000
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return write_rows(self._options, f"{self._run}/{_partition()}", iterator)
+        write_id = self._options.write_id
+        name = TaskName(
+            sink=write_id or self._run,
+            batch=0,
+            partition=_partition(),
+            since_ms=0 if write_id else self._began_ms - _CLOCKS_MAY_DIFFER_MS,
+        )
+        return write_rows(self._options, name, iterator)
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         _log_total(messages)
 
@@ -99,13 +133,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
         check_schema(options, schema)
         self._options = options
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = TaskContext.get()
         assert task is not None, "called outside of a task"
         query = task.getLocalProperty("sql.streaming.queryId")
         batch = task.getLocalProperty("streaming.sql.batchId")
-        return write_rows(self._options, f"{query}/{batch}/{_partition()}", iterator)
+        name = TaskName(sink=str(query), batch=int(batch or 0), partition=_partition())
+        return write_rows(self._options, name, iterator)
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _log_total(messages)
 

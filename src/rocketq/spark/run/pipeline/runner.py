@@ -12,7 +12,7 @@ kept in the project, so that the next run goes on where this one ended:
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +34,13 @@ def run(
     remote: str = "local[*]",
     arguments: Sequence[str] = (),
     tallied_at: str | None = None,
+    on_rejected: Callable[[str, int], object] | None = None,
 ) -> int:
     """Run the project once; Spark's exit code.
 
     `remote` is a local master, or the address of a Connect server (sc://host:port).
-    `tallied_at` is where tasks on this machine report what they read and write.
+    `tallied_at` is where tasks on this machine report what they read and write. `on_rejected` is
+    told of each table named rejected_* that has got rows, and how many.
     """
     folder = folder.resolve()
     spec = _spec_of(folder)
@@ -48,7 +50,22 @@ def run(
     if tallied_at is not None:
         os.environ[tally.ADDRESS_VARIABLE] = tallied_at  # the server's tasks inherit it
     with connect_server(remote, _server_settings(folder)) as server:
-        return _spark_pipelines(spec, server.variables, arguments)
+        before = _rejected()
+        code = _spark_pipelines(spec, server.variables, arguments)
+        if on_rejected is not None:
+            for table, count in _rejected().items():
+                if count > before.get(table, 0):
+                    on_rejected(table, count - before.get(table, 0))
+        return code
+
+
+def _rejected() -> dict[str, int]:
+    """How many rows the tables have that keep what was left out, by their names."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.active()
+    names = [table.name for table in spark.catalog.listTables()]
+    return {name: spark.table(name).count() for name in names if name.startswith("rejected_")}
 
 
 def _spark_pipelines(spec: Path, variables: Mapping[str, str], arguments: Sequence[str]) -> int:
