@@ -23,7 +23,9 @@ async def test_a_group_makes_itself_when_it_is_first_used(tmp_path: Path) -> Non
     groups = groups_in(tmp_path)
 
     assert groups.find("orders-service") is None
-    assert groups.get("orders-service") == SubscriptionGroupConfig(group_name="orders-service")
+    assert groups.get_or_make("orders-service") == SubscriptionGroupConfig(
+        group_name="orders-service"
+    )
     assert "orders-service" in groups
     assert groups.data_version.counter == 1
     await groups.settled()
@@ -32,16 +34,16 @@ async def test_a_group_makes_itself_when_it_is_first_used(tmp_path: Path) -> Non
 async def test_a_group_does_not_make_itself_where_that_is_off(tmp_path: Path) -> None:
     groups = groups_in(tmp_path, auto_create_subscription_group=False)
 
-    assert groups.get("orders-service") is None
-    assert groups.get("CID_RMQ_SYS_something") is not None
+    assert groups.get_or_make("orders-service") is None
+    assert groups.get_or_make("CID_RMQ_SYS_something") is not None
     await groups.settled()
 
 
 async def test_a_group_with_an_impossible_name_is_not_made(tmp_path: Path) -> None:
     groups = groups_in(tmp_path)
 
-    assert groups.get("no blanks, please") is None
-    assert groups.get("x" * 121) is None
+    assert groups.get_or_make("no blanks, please") is None
+    assert groups.get_or_make("x" * 121) is None
 
 
 async def test_groups_survive_a_restart(tmp_path: Path) -> None:
@@ -74,7 +76,7 @@ async def test_a_pair_of_group_and_topic_can_be_forbidden_and_allowed(tmp_path: 
 
 async def test_a_group_that_is_too_slow_can_be_stopped(tmp_path: Path) -> None:
     groups = groups_in(tmp_path)
-    config = groups.get("slow")
+    config = groups.get_or_make("slow")
     assert config is not None
 
     groups.disable_consume("slow")

@@ -92,7 +92,7 @@ async def test_a_group_that_is_too_far_behind_is_stopped(tmp_path: Path, enabled
             consumer_fallbehind_threshold=10_000,
         )
         for group, offset in (("slow", 1), ("quick", 15)):
-            house.groups.get(group)
+            house.groups.get_or_make(group)
             house.join(group)
             house.offsets.commit(group, "topic", 0, offset)
 

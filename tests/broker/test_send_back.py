@@ -17,6 +17,7 @@ from tests.broker.services import Services, opened
 
 GROUP = "GID_orders"
 RETRY, DLQ = retry_topic(GROUP), dlq_topic(GROUP)
+NOBODY: Any = None
 
 
 @pytest.fixture
@@ -41,8 +42,7 @@ def send_back(
     )
     request = Command.request(header)
     request.version = version
-    nobody: Any = None
-    return processor._send_back(request, nobody)
+    return processor._send_back(request, NOBODY)
 
 
 def only(messages: list[MessageExt]) -> MessageExt:
@@ -192,6 +192,7 @@ async def test_a_send_to_the_retry_topic_is_dead_past_the_limit(
 
         services.retries.divert_exhausted(
             message,
+            NOBODY,
             version=Version.CURRENT,
             reconsume_times=reconsume_times,
             max_reconsume_times=16,
@@ -211,12 +212,12 @@ async def test_a_group_that_consumes_in_order_sends_only_what_is_dead(
         message = services.message(RETRY)
         options = {"version": Version.CURRENT, "reconsume_times": 1, "max_reconsume_times": 16}
 
-        services.retries.divert_exhausted(message, **options)
+        services.retries.divert_exhausted(message, NOBODY, **options)
         assert message.topic == DLQ
 
         clock.advance(60_001)
         message = services.message(RETRY)
-        services.retries.divert_exhausted(message, **options)
+        services.retries.divert_exhausted(message, NOBODY, **options)
         assert message.topic == RETRY
 
 
@@ -257,6 +258,6 @@ async def test_a_dead_message_of_a_topic_nobody_can_read_is_stored(
         message = services.message(RETRY)
         message.properties = b"RETRY_TOPIC\x01\xff\xfe\x02"
         services.retries.divert_exhausted(
-            message, version=Version.CURRENT, reconsume_times=17, max_reconsume_times=16
+            message, NOBODY, version=Version.CURRENT, reconsume_times=17, max_reconsume_times=16
         )
         assert message.topic == DLQ

@@ -62,6 +62,7 @@ from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import running
+from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
 from rocketq.remoting.link.handlers import Routes
@@ -183,6 +184,7 @@ class Broker:
         consumers = ConsumerTable(live, groups, clock)
         locks = QueueLocks(clock)
         stats = BrokerStats(live, clock)
+        turns = Turns()
 
         # What it does with messages.
         store = MessageStore(self._store_config, clock=clock)
@@ -220,7 +222,7 @@ class Broker:
             PullProcessor(
                 live, topics, groups, offsets, consumers, long_polling, store, stats
             ).routes(),
-            ClientProcessor(live, topics, groups, producers, consumers, clock).routes(),
+            ClientProcessor(live, topics, groups, producers, consumers, turns, clock).routes(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
             LockProcessor(locks).routes(),
             TimerProcessor(live, topics, timers, writer, clock, store_host).routes(),
@@ -229,7 +231,7 @@ class Broker:
             AssignmentProcessor(topics, groups, consumers, modes, topic_routes).routes(),
             # Administration.
             TopicAdminProcessor(live, topics, offsets, store, stats).routes(),
-            GroupAdminProcessor(groups, offsets, stats).routes(),
+            GroupAdminProcessor(live, groups, offsets, stats).routes(),
             OffsetAdminProcessor(
                 live, topics, groups, offsets, consumers, scheduled, long_polling, store
             ).routes(),

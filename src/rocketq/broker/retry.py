@@ -21,6 +21,7 @@ from rocketq.broker.tables.topics import Topics
 from rocketq.message.flags import Permission
 from rocketq.message.names import RETRY_PREFIX, dlq_topic, retry_topic
 from rocketq.message.properties.codec import PropertyName, get_property, set_property
+from rocketq.remoting import Connection
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.codes import ResponseCode, Version
@@ -50,9 +51,9 @@ class RetryTopics:
         self._locks = locks
         self._stats = stats
 
-    def group(self, name: str) -> SubscriptionGroupConfig:
+    def group(self, name: str, maker: Connection) -> SubscriptionGroupConfig:
         """A group's configuration, or the refusal that there is none."""
-        config = self._groups.get(name)
+        config = self._groups.get_or_make(name, maker)
         if config is None:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}"
@@ -66,10 +67,12 @@ class RetryTopics:
             return asked
         return config.retry_max_times
 
-    def retry_topic(self, config: SubscriptionGroupConfig, *, unit_mode: bool) -> TopicConfig:
+    def retry_topic(
+        self, config: SubscriptionGroupConfig, maker: Connection, *, unit_mode: bool
+    ) -> TopicConfig:
         sys_flag = _SUBSCRIBED_BY_UNIT if unit_mode else 0
-        topic = self._topics.ensure(
-            retry_topic(config.group_name), config.retry_queue_nums, sys_flag=sys_flag
+        topic = self._topics.ensure_for(
+            maker, retry_topic(config.group_name), config.retry_queue_nums, sys_flag=sys_flag
         )
         if not topic.perm & Permission.WRITE:
             raise RequestRejected(
@@ -78,12 +81,13 @@ class RetryTopics:
             )
         return topic
 
-    def dlq_topic(self, group: str) -> TopicConfig:
-        return self._topics.ensure(dlq_topic(group), DLQ_QUEUES)
+    def dlq_topic(self, group: str, maker: Connection) -> TopicConfig:
+        return self._topics.ensure_for(maker, dlq_topic(group), DLQ_QUEUES)
 
     def divert_exhausted(
         self,
         message: MessageInner,
+        maker: Connection,
         *,
         version: int,
         reconsume_times: int,
@@ -91,11 +95,11 @@ class RetryTopics:
     ) -> None:
         """Send what a consumer sent to its retry topic to the dead-letter topic if it must."""
         name = message.topic.removeprefix(RETRY_PREFIX)
-        config = self.group(name)
+        config = self.group(name, maker)
         limit = self.limit(config, version, max_reconsume_times)
         if reconsume_times <= limit and not self._locks.any_held(name):
             return
-        topic = self.dlq_topic(name)
+        topic = self.dlq_topic(name, maker)
         original = get_property(message.properties, _RETRY_TOPIC)
         source = message.topic if original is None else original.decode("utf-8", "replace")
         self._stats.message_sent_to_dlq(name, source)

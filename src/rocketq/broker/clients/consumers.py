@@ -10,6 +10,7 @@ A subscription carries its filter, compiled once, by the first pull; others only
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.config import LiveConfig
@@ -26,6 +27,9 @@ BROADCASTING = "BROADCASTING"
 
 # How long changes are collected where `realTimeNotifyConsumerChange` is off.
 _COLLECTED_NOTIFICATIONS_S = 15.0
+
+# Pairs of group and topic about which pulls may be remembered.
+_MOST_TOLD: Final = 200_000
 
 
 class Subscription:
@@ -119,6 +123,7 @@ class ConsumerTable:
         self._groups: dict[str, ConsumerGroup] = {}
         # What pulls said about groups whose heartbeats do not: group -> topic -> (when, what).
         self._told_by_pulls: dict[str, dict[str, tuple[int, Subscription]]] = {}
+        self._told_count = 0
         self._to_notify: dict[str, None] = {}
 
     # Membership
@@ -254,12 +259,16 @@ class ConsumerTable:
 
     def told_by_pull(self, name: str, subscription: Subscription) -> None:
         """Remember for a while what a pull asked for."""
+        if self._told_count >= _MOST_TOLD:
+            return  # then each pull is read anew: slower, and right
         topics = self._told_by_pulls.setdefault(name, {})
+        self._told_count += subscription.data.topic not in topics
         topics[subscription.data.topic] = (self._clock.now_ms(), subscription)
 
     def _forget_what_pulls_told(self, before_ms: int) -> None:
         for name, topics in list(self._told_by_pulls.items()):
             for topic in [topic for topic, (when, _) in topics.items() if when < before_ms]:
                 del topics[topic]
+                self._told_count -= 1
             if not topics:
                 del self._told_by_pulls[name]

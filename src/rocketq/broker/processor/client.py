@@ -5,6 +5,9 @@ carries a fingerprint: a client whose subscriptions have not changed leaves them
 reply says whether the broker still knows them.
 """
 
+from collections.abc import Awaitable
+from typing import Final
+
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.clients.producers import ProducerTable
@@ -12,6 +15,7 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
+from rocketq.common.turns import Turns
 from rocketq.message.names import retry_topic
 from rocketq.remoting import (
     Command,
@@ -26,6 +30,7 @@ from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,
     ConsumerIds,
     HeartbeatData,
+    ProducerData,
 )
 from rocketq.remoting.headers import (
     GetConsumerListByGroup,
@@ -40,6 +45,9 @@ SQL92 = "SQL92"
 # Topic flag of a retry topic whose group consumes in units.
 _UNIT_SUBSCRIPTION = 2
 
+# So many groups of a heartbeat are registered in one turn.
+_FEW_GROUPS: Final = 16
+
 
 class ClientProcessor:
     """Keeps the tables of producers and consumers."""
@@ -51,6 +59,7 @@ class ClientProcessor:
         groups: SubscriptionGroups,
         producers: ProducerTable,
         consumers: ConsumerTable,
+        turns: Turns,
         clock: Clock,
     ) -> None:
         self._live = live
@@ -58,6 +67,7 @@ class ClientProcessor:
         self._groups = groups
         self._producers = producers
         self._consumers = consumers
+        self._turns = turns
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -68,21 +78,42 @@ class ClientProcessor:
             GetConsumerListByGroup.CODE: self._members,
         }
 
-    def _heartbeat(self, request: Command, connection: Connection) -> Command:
+    def _heartbeat(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
         data = HeartbeatData.from_request(request)
         channel = ClientChannel(
             connection, data.client_id, request.language, request.version, self._clock.now_ms()
         )
         # A heartbeat of the first form always asks to be repeated in full.
         changed = data.heartbeat_fingerprint == 0
+        if len(data.consumer_data_set) + len(data.producer_data_set) > _FEW_GROUPS:
+            return self._register_many(request, channel, data, changed)
         for consumer in data.consumer_data_set:
             changed |= self._register_consumer(consumer, channel, data)
-        if self._live.broker.enable_register_producer:
-            for producer in data.producer_data_set:
-                self._producers.register(producer.group_name, channel)
+        for producer in data.producer_data_set:
+            self._register_producer(producer, channel)
+        return self._known(request, changed)
+
+    async def _register_many(
+        self, request: Command, channel: ClientChannel, data: HeartbeatData, changed: bool
+    ) -> Command:
+        """As above for a client of many groups, which may not keep others waiting."""
+        async for consumer in self._turns.over(data.consumer_data_set):
+            if channel.is_live:
+                changed |= self._register_consumer(consumer, channel, data)
+        async for producer in self._turns.over(data.producer_data_set):
+            if channel.is_live:
+                self._register_producer(producer, channel)
+        return self._known(request, changed)
+
+    @staticmethod
+    def _known(request: Command, changed: bool) -> Command:
         return request.reply(
             HeartBeatResponse(supports_heartbeat_v2=True, subscription_changed=changed)
         )
+
+    def _register_producer(self, producer: ProducerData, channel: ClientChannel) -> None:
+        if self._live.broker.enable_register_producer:
+            self._producers.register(producer.group_name, channel)
 
     def _register_consumer(
         self, consumer: ConsumerData, channel: ClientChannel, data: HeartbeatData
@@ -93,15 +124,19 @@ class ClientProcessor:
             and consumer.consume_type == CONSUME_ACTIVELY
         ):
             return False
-        config = self._groups.get(consumer.group_name)
+        config = self._groups.get_or_make(consumer.group_name, channel.connection)
         if config is None:
             return False
         if config.retry_queue_nums > 0:
-            self._topics.ensure(
-                retry_topic(consumer.group_name),
-                config.retry_queue_nums,
-                sys_flag=_UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
-            )
+            try:
+                self._topics.ensure_for(
+                    channel.connection,
+                    retry_topic(consumer.group_name),
+                    config.retry_queue_nums,
+                    sys_flag=_UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
+                )
+            except RequestRejected:
+                return False  # one group too many; the others of the client are served
         self._consumers.register(consumer, channel, with_subscriptions=not data.without_sub)
         group = self._consumers.find(consumer.group_name)
         assert group is not None

@@ -172,7 +172,7 @@ class PullProcessor:
                 Forbidden.BROKER,
                 f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden",
             )
-        group = self._groups.get(asked.consumer_group)
+        group = self._groups.get_or_make(asked.consumer_group, pull.connection)
         if group is None:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,

@@ -209,6 +209,7 @@ class SendProcessor:
         if names.is_retry_topic(header.topic):
             self._retries.divert_exhausted(
                 message,
+                connection,
                 version=request.version,
                 reconsume_times=reconsume_times,
                 max_reconsume_times=max_reconsume_times(header),
@@ -352,7 +353,7 @@ class SendProcessor:
                 f"Sending message to topic[{header.topic}] is forbidden.",
             )
         if topic is None:
-            topic = self._create_topic(header)
+            topic = self._create_topic(header, connection)
         if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER,
@@ -361,16 +362,20 @@ class SendProcessor:
             )
         return topic
 
-    def _create_topic(self, header: SendHeader) -> TopicConfig:
+    def _create_topic(self, header: SendHeader, maker: Connection) -> TopicConfig:
         is_retry = names.is_retry_topic(header.topic)
         sys_flag = 0
         if header.unit_mode:
             sys_flag = _UNIT_SUBSCRIPTION if is_retry else _UNIT
         topic = self._topics.create_on_send(
-            header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag=sys_flag
+            header.topic,
+            header.default_topic,
+            header.default_topic_queue_nums,
+            sys_flag=sys_flag,
+            maker=maker,
         )
         if topic is None and is_retry:
-            topic = self._topics.ensure(header.topic, 1, sys_flag=sys_flag)
+            topic = self._topics.ensure_for(maker, header.topic, 1, sys_flag=sys_flag)
         if topic is None:
             raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, remarks.topic_missing(header.topic))
         return topic

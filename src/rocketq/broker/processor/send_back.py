@@ -50,7 +50,7 @@ class SendBackProcessor:
 
     def _send_back(self, request: Command, connection: Connection) -> Command:
         header = request.header(ConsumerSendMsgBack)
-        group = self._retries.group(header.group)
+        group = self._retries.group(header.group, connection)
         if not self._live.broker.is_writable:
             raise RequestRejected(
                 ResponseCode.NO_PERMISSION,
@@ -58,7 +58,7 @@ class SendBackProcessor:
             )
         if group.retry_queue_nums <= 0:
             return request.reply()  # this group wants nothing a second time
-        topic = self._retries.retry_topic(group, unit_mode=header.unit_mode)
+        topic = self._retries.retry_topic(group, connection, unit_mode=header.unit_mode)
         original = self._store.message_at(header.offset)
         if original is None:
             raise RequestRejected(
@@ -68,11 +68,11 @@ class SendBackProcessor:
         level = header.delay_level
         is_dead = level < 0 or original.reconsume_times >= limit
         if is_dead:
-            topic = self._retries.dlq_topic(header.group)
+            topic = self._retries.dlq_topic(header.group, connection)
             level, queue_count = 0, topic.write_queue_nums
         else:
             level = level or _FIRST_DELAY_LEVEL + original.reconsume_times
-            queue_count = group.retry_queue_nums
+            queue_count = min(group.retry_queue_nums, topic.write_queue_nums)
         message = self._next_try(original, level)
         message.move_to(topic.topic_name, random.randrange(max(queue_count, 1)))
         # Named before the message is stored: nothing may fail after that.

@@ -16,10 +16,12 @@ from pathlib import Path
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.tables.table_file import TableFile
+from rocketq.broker.unasked import Unasked
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.message import names
 from rocketq.message.names import InvalidName
+from rocketq.remoting import Connection
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from rocketq.remoting.bodies.registration import DataVersion
 
@@ -53,6 +55,7 @@ class SubscriptionGroups:
 
     def __init__(self, live: LiveConfig, path: Path, clock: Clock) -> None:
         self._live = live
+        self._unasked = Unasked(live)
         self._file = TableFile(path, self._encode)
         self._version = VersionCounter(clock)
         self._table = {
@@ -69,8 +72,10 @@ class SubscriptionGroups:
         """A group that exists."""
         return self._table.get(group)
 
-    def get(self, group: str) -> SubscriptionGroupConfig | None:
-        """A group that exists, or a new one where new ones make themselves."""
+    def get_or_make(
+        self, group: str, maker: Connection | None = None
+    ) -> SubscriptionGroupConfig | None:
+        """A group that exists, or a new one where clients may make them."""
         config = self._table.get(group)
         if config is not None:
             return config
@@ -80,6 +85,8 @@ class SubscriptionGroups:
             names.validate_group(group)
         except InvalidName as cause:
             logger.warning("group not created: %s", cause)
+            return None
+        if not self._unasked.may_make_group(group, len(self._table), maker):
             return None
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)

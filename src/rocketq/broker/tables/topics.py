@@ -16,11 +16,12 @@ from pathlib import Path
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.tables.table_file import TableFile
+from rocketq.broker.unasked import Unasked
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.message import names
 from rocketq.message.flags import Permission
-from rocketq.remoting import RequestRejected, ResponseCode
+from rocketq.remoting import Connection, RequestRejected, ResponseCode
 from rocketq.remoting.bodies.registration import DataVersion, TopicConfig, TopicConfigWrapper
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Topics:
 
     def __init__(self, live: LiveConfig, path: Path, clock: Clock) -> None:
         self._live = live
+        self._unasked = Unasked(live)
         self._file = TableFile(path, self._encode)
         self._version = VersionCounter(clock)
         self._listeners: list[TopicListener] = []
@@ -148,7 +150,13 @@ class Topics:
         return True
 
     def create_on_send(
-        self, name: str, template_name: str, queue_count: int, *, sys_flag: int = 0
+        self,
+        name: str,
+        template_name: str,
+        queue_count: int,
+        *,
+        sys_flag: int = 0,
+        maker: Connection | None = None,
     ) -> TopicConfig | None:
         """Make the topic of a message that nobody has made one for; None if it may not be made."""
         known = self._table.get(name)
@@ -163,7 +171,10 @@ class Topics:
             and not self._live.broker.auto_create_topic_enable
         ):
             return None
-        count = max(min(queue_count, template.write_queue_nums), 0)
+        if not self._unasked.may_make_topic(name, len(self._table), maker):
+            return None
+        most = min(template.write_queue_nums, self._live.broker.max_queue_nums)
+        count = max(min(queue_count, most), 0)
         config = replace(
             topic(name, count, template.perm & ~Permission.INHERIT, sys_flag),
             topic_filter_type=template.topic_filter_type,
@@ -176,12 +187,26 @@ class Topics:
     def ensure(
         self, name: str, queue_count: int, perm: int = READ_WRITE, *, sys_flag: int = 0
     ) -> TopicConfig:
-        """Find a topic the broker needs for its own ends, such as a retry topic, or make it."""
+        """Find a topic the broker needs for its own ends, or make it."""
         config = self._table.get(name)
         if config is None:
             config = topic(name, queue_count, perm, sys_flag)
             self.put(config)
         return config
+
+    def ensure_for(
+        self, maker: Connection, name: str, queue_count: int, *, sys_flag: int = 0
+    ) -> TopicConfig:
+        """Find a topic that a client needs, such as its retry topic, or make it if it may be."""
+        config = self._table.get(name)
+        if config is None and not self._unasked.may_make_topic(name, len(self._table), maker):
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic[{name}] is not made: clients have made too many, ask an administrator",
+            )
+        return config or self.ensure(
+            name, min(queue_count, self._live.broker.max_queue_nums), sys_flag=sys_flag
+        )
 
     def set_ordered(self, ordered: Mapping[str, str]) -> None:
         """Mark the topics the NameServer knows as ordered, and unmark all others."""

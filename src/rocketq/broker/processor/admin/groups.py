@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.admin.paging import page_of
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.attributes import GROUP_ATTRIBUTES, InvalidAttribute, apply_changes
@@ -27,8 +28,13 @@ class GroupAdminProcessor:
     """Changes the table of groups on request."""
 
     def __init__(
-        self, groups: SubscriptionGroups, offsets: ConsumerOffsets, stats: BrokerStats
+        self,
+        live: LiveConfig,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
     ) -> None:
+        self._live = live
         self._groups = groups
         self._offsets = offsets
         self._stats = stats
@@ -61,6 +67,12 @@ class GroupAdminProcessor:
             validate_group(config.group_name)
         except InvalidName as error:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        most = self._live.broker.max_queue_nums
+        if not 0 <= config.retry_queue_nums <= most:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"retryQueueNums must lie between 0 and {most} (maxQueueNums)",
+            )
         known = self._groups.find(config.group_name)
         current = None if known is None else known.attributes or {}
         try:

@@ -87,7 +87,22 @@ class TopicAdminProcessor:
         )
         return request.reply(remark=PRESET)
 
+    def _check_queues(self, config: TopicConfig) -> None:
+        most = self._live.broker.max_queue_nums
+        if not (0 <= config.read_queue_nums <= most and 0 <= config.write_queue_nums <= most):
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{config.topic_name}] may have up to {most} queues (maxQueueNums).",
+            )
+        if not 0 <= config.perm <= 7:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{config.topic_name}] cannot have the permission {config.perm}.",
+            )
+
     async def _put(self, configs: list[TopicConfig]) -> None:
+        for config in configs:
+            self._check_queues(config)
         changed = [config for config in configs if config != self._topics.get(config.topic_name)]
         if changed:
             self._topics.put_all(changed)

@@ -1,0 +1,52 @@
+"""Long work in an event loop, cut into slices between which everybody else gets a turn.
+
+    async for topic in turns.over(topics):
+        ...
+
+All long work of a process shares one `Turns`: however much of it is under way, only one
+slice of it runs before other events are looked at, and each piece of work gets its slice in
+its turn.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_SLICE_S: Final = 0.005
+
+
+class Turns:
+    """Who may work next. Used in one loop only."""
+
+    def __init__(
+        self, slice_s: float = _SLICE_S, monotonic: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._slice_s = slice_s
+        self._monotonic = monotonic
+        # Held for the length of a slice; those who wait for it get it in the order they came.
+        self._turn = asyncio.Lock()
+
+    async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """The same items, with a pause whenever a slice is used up."""
+        await self._turn.acquire()
+        is_ours = True
+        try:
+            end = self._monotonic() + self._slice_s
+            for item in items:
+                yield item
+                if self._monotonic() >= end:
+                    # Kept until the loop has looked at other events: nobody else's slice
+                    # follows in the same turn.
+                    await asyncio.sleep(0)
+                    self._turn.release()
+                    is_ours = False
+                    await self._turn.acquire()
+                    is_ours = True
+                    end = self._monotonic() + self._slice_s
+            await asyncio.sleep(0)
+        finally:
+            if is_ours:
+                self._turn.release()
