@@ -8,12 +8,12 @@ from rocketq.message import Message
 from rocketq.message.flags import SysFlag
 from rocketq.message.properties.codec import decode_properties, encode_properties
 from rocketq.message.record.batch import (
-    ITEM_FIXED_SIZE,
     InvalidBatch,
     encode_batch,
     split_batch,
     unwrap_inner_batch,
 )
+from rocketq.message.record.layout import ITEM_FIXED_SIZE
 from rocketq.message.record.reader import decode_record
 from rocketq.message.record.writer import new_record
 

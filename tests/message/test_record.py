@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocketq.message.record.layout import FIXED_SIZE
 from rocketq.message.record.reader import RecordStatus, check_record, decode_record, read_record
 from rocketq.message.record.writer import (
-    FIXED_SIZE,
     InvalidRecord,
     crc_tail_size,
     new_record,

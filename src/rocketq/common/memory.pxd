@@ -1,8 +1,9 @@
 # Bytes in memory, as compiled modules see them; memory.py says what each of these does.
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memchr, memcmp, memcpy
 
@@ -59,45 +60,106 @@ cdef inline str text_at(const unsigned char* data, Py_ssize_t at, Py_ssize_t siz
     return PyUnicode_DecodeUTF8(<const char*> data + at, size, b"replace")
 
 
+cdef inline object view(const unsigned char* data, Py_ssize_t at, Py_ssize_t size):
+    return PyMemoryView_FromMemory(<char*> data + at, size, PyBUF_READ)
+
+
 # Numbers, big-endian
+#
+# Compilers do not see that four shifted bytes are one load, so they are told.
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    static CYTHON_INLINE uint16_t rocketq_load16(const unsigned char *p) {
+        uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v);
+    }
+    static CYTHON_INLINE uint32_t rocketq_load32(const unsigned char *p) {
+        uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v);
+    }
+    static CYTHON_INLINE uint64_t rocketq_load64(const unsigned char *p) {
+        uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v);
+    }
+    static CYTHON_INLINE void rocketq_store16(unsigned char *p, uint16_t v) {
+        v = __builtin_bswap16(v); memcpy(p, &v, 2);
+    }
+    static CYTHON_INLINE void rocketq_store32(unsigned char *p, uint32_t v) {
+        v = __builtin_bswap32(v); memcpy(p, &v, 4);
+    }
+    static CYTHON_INLINE void rocketq_store64(unsigned char *p, uint64_t v) {
+        v = __builtin_bswap64(v); memcpy(p, &v, 8);
+    }
+    #else
+    static CYTHON_INLINE uint16_t rocketq_load16(const unsigned char *p) {
+        return (uint16_t) (p[0] << 8 | p[1]);
+    }
+    static CYTHON_INLINE uint32_t rocketq_load32(const unsigned char *p) {
+        return (uint32_t) rocketq_load16(p) << 16 | rocketq_load16(p + 2);
+    }
+    static CYTHON_INLINE uint64_t rocketq_load64(const unsigned char *p) {
+        return (uint64_t) rocketq_load32(p) << 32 | rocketq_load32(p + 4);
+    }
+    static CYTHON_INLINE void rocketq_store16(unsigned char *p, uint16_t v) {
+        p[0] = (unsigned char) (v >> 8); p[1] = (unsigned char) v;
+    }
+    static CYTHON_INLINE void rocketq_store32(unsigned char *p, uint32_t v) {
+        rocketq_store16(p, (uint16_t) (v >> 16)); rocketq_store16(p + 2, (uint16_t) v);
+    }
+    static CYTHON_INLINE void rocketq_store64(unsigned char *p, uint64_t v) {
+        rocketq_store32(p, (uint32_t) (v >> 32)); rocketq_store32(p + 4, (uint32_t) v);
+    }
+    #endif
+    """
+    unsigned short rocketq_load16(const unsigned char*) noexcept nogil
+    unsigned int rocketq_load32(const unsigned char*) noexcept nogil
+    unsigned long long rocketq_load64(const unsigned char*) noexcept nogil
+    void rocketq_store16(unsigned char*, unsigned short) noexcept nogil
+    void rocketq_store32(unsigned char*, unsigned int) noexcept nogil
+    void rocketq_store64(unsigned char*, unsigned long long) noexcept nogil
+
 
 cdef inline short get16(const unsigned char* data, Py_ssize_t at) noexcept nogil:
-    return <short> ((<unsigned int> data[at] << 8) | data[at + 1])
-
-
-cdef inline unsigned int get32u(const unsigned char* data, Py_ssize_t at) noexcept nogil:
-    return (
-        (<unsigned int> data[at] << 24)
-        | (<unsigned int> data[at + 1] << 16)
-        | (<unsigned int> data[at + 2] << 8)
-        | data[at + 3]
-    )
+    return <short> rocketq_load16(data + at)
 
 
 cdef inline int get32(const unsigned char* data, Py_ssize_t at) noexcept nogil:
-    return <int> get32u(data, at)
+    return <int> rocketq_load32(data + at)
+
+
+cdef inline unsigned int get32u(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return rocketq_load32(data + at)
+
+
+cdef inline unsigned int get32u_little(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return (
+        data[at]
+        | (<unsigned int> data[at + 1] << 8)
+        | (<unsigned int> data[at + 2] << 16)
+        | (<unsigned int> data[at + 3] << 24)
+    )
 
 
 cdef inline long long get64(const unsigned char* data, Py_ssize_t at) noexcept nogil:
-    return (<long long> get32(data, at) << 32) | get32u(data, at + 4)
+    return <long long> rocketq_load64(data + at)
 
 
 cdef inline void put16(unsigned char* out, Py_ssize_t at, int value) noexcept nogil:
-    out[at] = <unsigned char> (value >> 8)
-    out[at + 1] = <unsigned char> value
+    rocketq_store16(out + at, <unsigned short> value)
 
 
 cdef inline void put32(unsigned char* out, Py_ssize_t at, long long value) noexcept nogil:
-    cdef unsigned int v = <unsigned int> value
-    out[at] = <unsigned char> (v >> 24)
-    out[at + 1] = <unsigned char> (v >> 16)
-    out[at + 2] = <unsigned char> (v >> 8)
-    out[at + 3] = <unsigned char> v
+    rocketq_store32(out + at, <unsigned int> value)
 
 
 cdef inline void put64(unsigned char* out, Py_ssize_t at, long long value) noexcept nogil:
-    put32(out, at, value >> 32)
-    put32(out, at + 4, value)
+    rocketq_store64(out + at, <unsigned long long> value)
+
+
+cdef inline unsigned int unsigned32(long long value) noexcept nogil:
+    return <unsigned int> value
 
 
 cdef inline int signed32(unsigned int value) noexcept nogil:

@@ -14,6 +14,7 @@ and writes is inside.
 Numbers are big-endian and signed unless their name says otherwise.
 """
 
+import mmap
 import struct
 
 Buffer = bytes | bytearray | memoryview
@@ -22,6 +23,7 @@ WritableBuffer = bytearray | memoryview
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
+_UINT32_LITTLE = struct.Struct("<I")
 _INT64 = struct.Struct(">q")
 
 # Where bytes lie
@@ -50,7 +52,7 @@ def int64s(out: bytearray) -> memoryview:
 class Held:
     """A buffer that stays where it is until it is released; a `Py_buffer` when compiled."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer | mmap.mmap) -> None:
         self.buf = memoryview(buffer)
         if self.buf.format != "B":
             self.buf = self.buf.cast("B")
@@ -62,7 +64,7 @@ def hold(buffer: Buffer) -> Held:
     return Held(buffer)
 
 
-def hold_writable(buffer: WritableBuffer) -> Held:
+def hold_writable(buffer: WritableBuffer | mmap.mmap) -> Held:
     """The same to write to; an error when it cannot be written to."""
     held = Held(buffer)
     if held.buf.readonly:
@@ -98,6 +100,11 @@ def text_at(data: Buffer, at: int, size: int) -> str:
     return str(data[at : at + size], "utf-8", "replace")
 
 
+def view(data: Buffer, at: int, size: int) -> memoryview:
+    """So many bytes as an object, without a copy: only while the bytes stay in their place."""
+    return memoryview(data)[at : at + size]
+
+
 # Numbers, big-endian
 
 
@@ -114,6 +121,12 @@ def get32(data: Buffer, at: int) -> int:
 def get32u(data: Buffer, at: int) -> int:
     """The same without a sign."""
     number: int = _UINT32.unpack_from(data, at)[0]
+    return number
+
+
+def get32u_little(data: Buffer, at: int) -> int:
+    """The same of bytes that begin with the lowest one."""
+    number: int = _UINT32_LITTLE.unpack_from(data, at)[0]
     return number
 
 
@@ -134,6 +147,11 @@ def put32(out: WritableBuffer, at: int, value: int) -> None:
 
 def put64(out: WritableBuffer, at: int, value: int) -> None:
     out[at : at + 8] = (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")
+
+
+def unsigned32(value: int) -> int:
+    """The lowest 32 bits of a number. (A literal above 2**31 would be a Python object in C.)"""
+    return value & 0xFFFFFFFF
 
 
 def signed32(value: int) -> int:

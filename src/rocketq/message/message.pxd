@@ -1,5 +1,8 @@
 # Types with which message.py is compiled; without a compiler they are not looked at.
 
+cimport rocketq.message.record.layout as layout
+
+
 cdef class Message:
     cdef object _topic
     cdef object _body

@@ -7,16 +7,16 @@ A `Message` is a topic, a body and properties. Tags, keys, delay level and the l
 properties too; they have attributes here because RocketMQ knows their names.
 
 A `MessageExt` is a message as a broker stored it. It keeps the bytes of its record (layout in
-`rocketq.message.record.writer`) and reads a field when it is asked for, so that a consumer which
+`rocketq.message.record.layout`) and reads a field when it is asked for, so that a consumer which
 looks at bodies only pays for bodies only.
 """
 
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
+from rocketq.common.memory import Buffer
 from rocketq.message import compression, hosts, ids
-from rocketq.message.flags import SysFlag
 from rocketq.message.properties.codec import (
     PropertyName,
     check_user_property,
@@ -25,13 +25,9 @@ from rocketq.message.properties.codec import (
     get_property,
 )
 from rocketq.message.queue import MessageQueue
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from rocketq.message.record import layout
 
 KEY_SEPARATOR: Final = " "
-
-_BORN_V6: Final = SysFlag.BORN_HOST_V6
-_STORE_V6: Final = SysFlag.STORE_HOST_V6
 
 
 class Message:
@@ -299,31 +295,31 @@ class MessageExt(Message):
     @property
     def body_crc(self) -> int:
         """CRC-32 of the stored body, without its highest bit."""
-        return _int32(self.record, 8)
+        return _int32(self.record, layout.BODY_CRC_AT)
 
     @property
     def queue_id(self) -> int:
-        return _int32(self.record, 12)
+        return _int32(self.record, layout.QUEUE_ID_AT)
 
     @property
     def queue_offset(self) -> int:
         """Its number in its queue."""
-        return _int64(self.record, 20)
+        return _int64(self.record, layout.QUEUE_OFFSET_AT)
 
     @property
     def physical_offset(self) -> int:
         """Where it starts in the commit log."""
-        return _int64(self.record, 28)
+        return _int64(self.record, layout.PHYSICAL_OFFSET_AT)
 
     @property
     def sys_flag(self) -> int:
         """Bits of `SysFlag`."""
-        return _int32(self.record, 36)
+        return _int32(self.record, layout.SYS_FLAG_AT)
 
     @property
     def born_timestamp(self) -> int:
         """When the producer sent it, in ms."""
-        return _int64(self.record, 40)
+        return _int64(self.record, layout.BORN_TIME_AT)
 
     @property
     def born_host(self) -> tuple[str, int]:
@@ -333,7 +329,7 @@ class MessageExt(Message):
     @property
     def store_timestamp(self) -> int:
         """When the broker stored it, in ms."""
-        return _int64(self.record, 68 if self.record[39] & _BORN_V6 else 56)
+        return _int64(self.record, layout.store_time_at(self.sys_flag))
 
     @property
     def store_host(self) -> tuple[str, int]:
@@ -345,7 +341,8 @@ class MessageExt(Message):
         """How often it was given back already."""
         times = self._reconsume_times
         if times is None:
-            times = self._reconsume_times = _int32(self.record, _body_at(self.record) - 16)
+            at = _body_at(self.record) - layout.RECONSUME_BEFORE_BODY
+            times = self._reconsume_times = _int32(self.record, at)
         return times
 
     @reconsume_times.setter
@@ -355,7 +352,7 @@ class MessageExt(Message):
     @property
     def prepared_transaction_offset(self) -> int:
         """Where the half message of a committed one lies in the commit log."""
-        return _int64(self.record, _body_at(self.record) - 12)
+        return _int64(self.record, _body_at(self.record) - layout.TRANSACTION_BEFORE_BODY)
 
     @property
     def offset_msg_id(self) -> str:
@@ -374,19 +371,19 @@ class MessageExt(Message):
     @property
     def raw_born_host(self) -> bytes:
         """As `rocketq.message.hosts` encodes it."""
-        return self.record[48 : 68 if self.record[39] & _BORN_V6 else 56]
+        return self.record[layout.BORN_HOST_AT : layout.store_time_at(self.sys_flag)]
 
     @property
     def raw_store_host(self) -> bytes:
-        end = _body_at(self.record) - 16
-        return self.record[end - (20 if self.record[39] & _STORE_V6 else 8) : end]
+        at = layout.store_host_at(self.sys_flag)
+        return self.record[at : at + layout.store_host_size(self.sys_flag)]
 
     @property
     def raw_body(self) -> bytes:
         """The body as it is stored, perhaps compressed."""
         record = self.record
         start = _body_at(record)
-        return record[start : start + _int32(record, start - 4)]
+        return record[start : start + _int32(record, start - layout.SIZE_BEFORE_BODY)]
 
     @property
     def raw_topic(self) -> bytes:
@@ -416,12 +413,12 @@ class MessageExt(Message):
         return self.raw_topic.decode("utf-8", "replace")
 
     def _load_body(self) -> bytes:
-        if self.record[39] & SysFlag.COMPRESSED:
+        if self.sys_flag & layout.COMPRESSED:
             return compression.decompress(self.sys_flag, self.raw_body)
         return self.raw_body
 
     def _load_flag(self) -> int:
-        return _int32(self.record, 16)
+        return _int32(self.record, layout.FLAG_AT)
 
     def _load_properties(self) -> dict[str, str]:
         properties = decode_properties(self.raw_properties)
@@ -435,6 +432,10 @@ class MessageExt(Message):
             f"queue_offset={self.queue_offset}, msg_id={self.msg_id!r}, "
             f"body=<{len(self.raw_body)} bytes stored>, properties={self.properties!r})"
         )
+
+
+# Numbers of a record, which may be shorter than it says: with bounds, unlike those of
+# `rocketq.common.memory`.
 
 
 def _int16(record: bytes, at: int) -> int:
@@ -452,15 +453,12 @@ def _int64(record: bytes, at: int) -> int:
 
 
 def _body_at(record: bytes) -> int:
-    flag = record[39]  # the lowest byte of sysFlag
-    if not flag & (_BORN_V6 | _STORE_V6):
-        return 88
-    return 88 + (12 if flag & _BORN_V6 else 0) + (12 if flag & _STORE_V6 else 0)
+    return layout.body_at(_int32(record, layout.SYS_FLAG_AT))
 
 
 def _topic_span(record: bytes) -> tuple[int, int]:
     start = _body_at(record)
-    start += _int32(record, start - 4)
-    if record[7] == 0xAB:  # the lowest byte of the magic: version 2
+    start += _int32(record, start - layout.SIZE_BEFORE_BODY)
+    if _int32(record, layout.MAGIC_AT) == layout.MAGIC_V2:
         return start + 2, start + 2 + _int16(record, start)
     return start + 1, start + 1 + record[start]

@@ -16,8 +16,10 @@ This module is compiled where that is possible.
 
 import cython
 
+from rocketq.common.numbers import INT32_MAX, parse_natural
 from rocketq.message.hashing import java_hash_bytes
-from rocketq.message.properties.walk import scan_properties
+from rocketq.message.properties.entries import find_value
+from rocketq.message.properties.walk import get_property
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp
@@ -91,17 +93,14 @@ class Dispatcher:
                     needs_attention = True
                 at = stop + 1
         else:
-            values = scan_properties(properties)
-            if values.tags is not None:
-                self._tags_at = properties.rfind(b"TAGS\1" + values.tags) + 5
-                self._tags_size = len(values.tags)
-            if values.keys is not None:
-                self._keys_at = properties.rfind(b"KEYS\1" + values.keys) + 5
-                self._keys_size = len(values.keys)
-            if values.unique_key is not None:
-                self._unique_at = properties.rfind(b"UNIQ_KEY\1" + values.unique_key) + 9
-                self._unique_size = len(values.unique_key)
-            needs_attention = values.crc32 is not None or values.inner_num is not None
+            end = len(properties)
+            self._tags_at, self._tags_size = find_value(properties, 0, end, b"TAGS", 4)
+            self._keys_at, self._keys_size = find_value(properties, 0, end, b"KEYS", 4)
+            self._unique_at, self._unique_size = find_value(properties, 0, end, b"UNIQ_KEY", 8)
+            needs_attention = (
+                find_value(properties, 0, end, b"__CRC32#", 8).at >= 0
+                or find_value(properties, 0, end, b"INNER_NUM", 9).at >= 0
+            )
         return needs_attention
 
     @cython.ccall
@@ -209,8 +208,8 @@ class Dispatcher:
         self, properties: bytes, timestamp: cython.longlong, code: cython.longlong
     ) -> cython.longlong:
         """Messages that wait in the schedule topic are filed under the time they are due."""
-        level = scan_properties(properties).delay_level
-        if level <= 0:
+        level = parse_natural(get_property(properties, b"DELAY"), INT32_MAX)
+        if not level:
             return code
         times = self.delay_times_ms
         return timestamp + (times[min(level, len(times)) - 1] if times else 1000)

@@ -36,7 +36,6 @@ from rocketq.message.properties.codec import (
     encode_properties,
     get_property,
 )
-from rocketq.message.properties.walk import scan_properties
 from rocketq.remoting import (
     Command,
     Connection,
@@ -306,9 +305,8 @@ class SendProcessor:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch's topic is longer than 127 characters"
             )
-        properties = scan_properties(encoded_properties(header))
-        unique_key = properties.unique_key
-        if properties.delay_level > 0 or header.sys_flag & SysFlag.TRANSACTION_MASK:
+        properties = decode_properties(encoded_properties(header))
+        if _level(properties) > 0 or header.sys_flag & SysFlag.TRANSACTION_MASK:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor transactional"
             )
@@ -325,9 +323,9 @@ class SendProcessor:
             flag=header.flag,
             sys_flag=header.sys_flag,
             reconsume_times=header.reconsume_times or 0,
-            wait_store=properties.wait_store_ok,
+            wait_store=properties.get(PropertyName.WAIT, "true").lower() == "true",
         )
-        return message, None if unique_key is None else unique_key.decode("utf-8", "replace")
+        return message, properties.get(PropertyName.UNIQUE_KEY)
 
     # Checks, in RocketMQ's order
 

@@ -21,7 +21,7 @@ from rocketq.message.ids import UniqueIds
 from rocketq.message.message import Message
 from rocketq.message.names import is_forbidden_topic, is_retry_topic, validate_topic, wrap_namespace
 from rocketq.message.properties.codec import MAX_SIZE, PropertyName, encode_properties
-from rocketq.message.record.batch import ITEM_FIXED_SIZE
+from rocketq.message.record.layout import ITEM_FIXED_SIZE
 from rocketq.remoting.codes import RequestCode
 
 _DELAYED: Final = frozenset(

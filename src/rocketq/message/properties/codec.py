@@ -4,7 +4,8 @@
 
 rocketq ends the last entry with 0x02 like every other; RocketMQ before 5.2 leaves that one
 out, and readers accept both. An entry without a name or without a value does not exist:
-readers skip it. Of entries with the same name the last one counts.
+readers skip it. Of entries with the same name the last one counts
+(`rocketq.message.properties.entries`).
 
 Besides a codec for whole maps there are functions on the encoded form, with which a broker
 looks at or changes one property of a message without decoding the others.
@@ -14,7 +15,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from rocketq.common.errors import RocketqError
+from rocketq.message.properties import entries
 from rocketq.message.properties.walk import decode_properties, get_property
+from rocketq.message.record import layout
 
 __all__ = [
     "MAX_SIZE",
@@ -31,7 +34,7 @@ __all__ = [
     "set_property",
 ]
 
-MAX_SIZE: Final = 32_767
+MAX_SIZE: Final = layout.MAX_PROPERTIES_SIZE
 """The encoded form is limited by its length field, a signed 16-bit number."""
 
 _NAME_END = b"\x01"
@@ -164,16 +167,14 @@ def set_property(encoded: bytes, name: bytes, value: bytes) -> bytes:
 
 def _entries_named(encoded: bytes, name: bytes) -> list[tuple[int, int]]:
     """Where entries with that name start and end (at their 0x02, or at the end)."""
-    spans = []
+    spans: list[tuple[int, int]] = []
     wanted = name + _NAME_END
-    at = encoded.find(wanted)
-    while at >= 0:
-        end = encoded.find(_ENTRY_END, at)
-        if end < 0:
-            end = len(encoded)
-        if at == 0 or encoded[at - 1] == 2:
-            spans.append((at, end))
-            at = encoded.find(wanted, end)
-        else:  # the end of a longer name, or inside a value
-            at = encoded.find(wanted, at + 1)
+    if wanted not in encoded:
+        return spans
+    at = 0
+    while at < len(encoded):
+        stop = entries.entry_end(encoded, at, len(encoded))
+        if encoded.startswith(wanted, at):
+            spans.append((at, stop))
+        at = stop + 1
     return spans

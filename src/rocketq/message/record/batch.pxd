@@ -1,6 +1,9 @@
-# What compiled code outside this module may use without going through Python objects.
+# Types of batch.py when compiled.
 
 cimport cython
+
+cimport rocketq.common.memory as memory
+cimport rocketq.message.record.layout as layout
 
 
 @cython.final
@@ -12,4 +15,13 @@ cdef class BatchItem:
     cdef public Py_ssize_t record_size
 
 
-cpdef list batch_items(body)
+@cython.locals(held="Py_buffer")
+cpdef list batch_items(object body)
+
+@cython.locals(
+    items=list, item=BatchItem, at="Py_ssize_t", end="Py_ssize_t", properties_at="Py_ssize_t"
+)
+cdef list _items(const unsigned char* data, Py_ssize_t size)
+
+@cython.locals(size="Py_ssize_t", body_size="Py_ssize_t", properties_size="Py_ssize_t")
+cdef Py_ssize_t _item_end(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) except -1

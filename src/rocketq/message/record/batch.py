@@ -1,58 +1,43 @@
+# cython: annotation_typing=False
 """Batches: several messages of one topic in the body of one send request.
 
-Each message in the body takes, big-endian:
+Each message in the body is an item as `rocketq.message.record.layout` has it. The broker makes
+one record of each item. Only for topics with a batch index it keeps the whole body as one
+record, an inner batch, which the client takes apart.
 
-    int32     total size of this item
-    int32     magic, 0
-    int32     CRC, 0
-    int32     flag
-    int32     body size, then the body
-    int16     properties size, then the properties
-
-The broker makes one record of each item. Only for topics with a batch index it keeps the
-whole body as one record, an inner batch, which the client takes apart.
+Compiled where possible (batch.pxd gives the types).
 """
 
 import struct
+from collections.abc import Iterable
 
 import cython
 
+from rocketq.common import memory
 from rocketq.common.errors import RocketqError
+from rocketq.common.memory import Buffer
 from rocketq.message.flags import SysFlag
-from rocketq.message.message import MessageExt
+from rocketq.message.message import Message, MessageExt
+from rocketq.message.record import layout
 from rocketq.message.record.writer import new_record
-
-if cython.compiled:
-    from cython.cimports.cpython.buffer import (
-        Py_buffer,
-        PyBUF_SIMPLE,
-        PyBuffer_Release,
-        PyObject_GetBuffer,
-    )
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.rocketq.common.big_endian import get32
-
-ITEM_FIXED_SIZE = 22
-"""What an item takes besides its body and properties."""
 
 _HEAD = struct.Struct(">iiiii")
 _INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
 
 
 class InvalidBatch(RocketqError):
     """Bytes that are not a batch, or messages that do not make one."""
 
 
-def encode_batch(messages) -> bytes:
+def encode_batch(messages: Iterable[Message]) -> bytes:
     """The body of a request that sends these messages."""
     parts = []
     for message in messages:
         body = message.body
         properties = message.encoded_properties()
-        if len(properties) > 32_767:
+        if len(properties) > layout.MAX_PROPERTIES_SIZE:
             raise InvalidBatch(f"{len(properties)} bytes of properties, at most 32767 may be")
-        size = 22 + len(body) + len(properties)
+        size = layout.ITEM_FIXED_SIZE + len(body) + len(properties)
         parts.append(_HEAD.pack(size, 0, 0, message.flag, len(body)))
         parts.append(body)
         parts.append(_INT16.pack(len(properties)))
@@ -60,7 +45,6 @@ def encode_batch(messages) -> bytes:
     return b"".join(parts)
 
 
-@cython.final
 @cython.freelist(64)
 @cython.cclass
 class BatchItem:
@@ -77,7 +61,7 @@ class BatchItem:
         self.record_size = 0
 
 
-def split_batch(body) -> list:
+def split_batch(body: Buffer) -> list[tuple[int, memoryview, bytes]]:
     """Flag, body and properties of each item, the body as a slice of the batch.
 
     Raises `InvalidBatch` if the items do not fill the body exactly.
@@ -89,68 +73,48 @@ def split_batch(body) -> list:
     ]
 
 
-@cython.ccall
-def batch_items(body) -> list:
+def batch_items(body: Buffer) -> list[BatchItem]:
     """The items of a batch; raises `InvalidBatch` if they do not fill it exactly."""
-    if cython.compiled:
-        raw = cython.declare(Py_buffer)
-        PyObject_GetBuffer(body, cython.address(raw), PyBUF_SIMPLE)
-        try:
-            return _items(cython.cast(cython.p_const_uchar, raw.buf), raw.len)
-        finally:
-            PyBuffer_Release(cython.address(raw))
-    else:
-        return _items(memoryview(body), len(body))
+    held = memory.hold(body)
+    try:
+        return _items(memory.start(held), held.len)
+    finally:
+        memory.release(held)
 
 
-@cython.cfunc
-def _items(data: cython.p_const_uchar, size: cython.Py_ssize_t) -> list:
-    items: list = []
-    at: cython.Py_ssize_t = 0
+def _items(data: Buffer, size: int) -> list[BatchItem]:
+    items = []
+    at = 0
     while at < size:
-        end: cython.Py_ssize_t = _item_end(data, at, size)
-        item: BatchItem = BatchItem.__new__(BatchItem)
-        item.flag = _get32(data, at + 12)
-        item.body_at = at + 20
-        item.body_size = _get32(data, at + 16)
-        item.properties = _bytes_at(data, item.body_at + item.body_size + 2, end)
+        end = _item_end(data, at, size)
+        item = BatchItem.__new__(BatchItem)
+        item.flag = memory.get32(data, at + layout.ITEM_FLAG_AT)
+        item.body_at = at + layout.ITEM_BODY_AT
+        item.body_size = memory.get32(data, at + layout.ITEM_BODY_SIZE_AT)
+        properties_at = item.body_at + item.body_size + 2
+        item.properties = memory.bytes_at(data, properties_at, end - properties_at)
         items.append(item)
         at = end
     return items
 
 
-@cython.cfunc
-@cython.inline
-def _bytes_at(
-    data: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> bytes:
-    if cython.compiled:
-        return PyBytes_FromStringAndSize(
-            cython.cast(cython.p_const_char, data + start), end - start
-        )
-    else:
-        return bytes(data[start:end])
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def _item_end(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def _item_end(data: Buffer, at: int, end: int) -> int:
     """Where the item that starts here ends; raises unless its parts add up to its size."""
-    if end - at >= 22:
-        size: cython.Py_ssize_t = _get32(data, at)
-        body_size: cython.Py_ssize_t = _get32(data, at + 16)
-        if body_size >= 0 and 22 + body_size <= size and size <= end - at:
-            properties_at: cython.Py_ssize_t = at + 20 + body_size
-            properties_size: cython.Py_ssize_t = data[properties_at] << 8 | data[properties_at + 1]
-            if properties_size <= 32_767 and 22 + body_size + properties_size == size:
+    if end - at >= layout.ITEM_FIXED_SIZE:
+        size = memory.get32(data, at)
+        body_size = memory.get32(data, at + layout.ITEM_BODY_SIZE_AT)
+        if body_size >= 0 and layout.ITEM_FIXED_SIZE + body_size <= size and size <= end - at:
+            properties_size = memory.get16(data, at + layout.ITEM_BODY_AT + body_size)
+            if (
+                properties_size >= 0
+                and layout.ITEM_FIXED_SIZE + body_size + properties_size == size
+            ):
                 return at + size
     raise InvalidBatch(f"no message of a batch at {at} of {end} bytes")
 
 
-def unwrap_inner_batch(message) -> list:
-    """The messages of an inner batch; a message that is none comes back alone.
+def unwrap_inner_batch(message: MessageExt) -> list[MessageExt]:
+    """The messages of an inner batch; any other message comes back alone.
 
     They share everything with the record they came in except flag, body and properties, and
     are numbered from its queue offset on.
@@ -183,13 +147,3 @@ def unwrap_inner_batch(message) -> list:
         )
         for index, (item_flag, body, properties) in enumerate(split_batch(message.body))
     ]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get32(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    if cython.compiled:
-        return get32(data + at)
-    else:
-        return _INT32.unpack_from(data, at)[0]

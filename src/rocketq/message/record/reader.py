@@ -1,49 +1,23 @@
+# cython: annotation_typing=False
 """Reading stored records: whether one is whole, what it says, and the message it holds.
 
-The layout is that of `rocketq.message.record.writer`. Bytes are taken as they come, from a disk or
-a peer, so nothing is read before the sizes around it are known to be right.
+The layout is that of `rocketq.message.record.layout`. Bytes are taken as they come, from a disk
+or a peer, so nothing is read before the sizes around it are known to be right.
 
-This module is compiled where that is possible and runs unchanged where it is not. The
-functions at its end, which get single fields, take a pointer when compiled and a buffer when
-not; everything above them is the same both ways.
+Compiled where possible (reader.pxd gives the types).
 """
 
-import struct
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Final
 
 import cython
 
+from rocketq.common import memory
+from rocketq.common.memory import Buffer
 from rocketq.message.message import MessageExt
-from rocketq.message.record.writer import (
-    CRC_TAIL_NAME,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    InvalidRecord,
-)
-
-if cython.compiled:
-    from cython.cimports.cpython.buffer import (
-        Py_buffer,
-        PyBUF_SIMPLE,
-        PyBuffer_Release,
-        PyObject_GetBuffer,
-    )
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.libc.string import memcmp
-    from cython.cimports.rocketq.common.big_endian import get16, get32, get64
-    from cython.cimports.rocketq.message.record.checksum import crc32
-else:
-    from rocketq.message.record.checksum import crc32
-
-_SIZE_AND_MAGIC = struct.Struct(">iI")
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
-
-_V1 = cython.declare(cython.uint, MAGIC_V1)
-_V2 = cython.declare(cython.uint, MAGIC_V2)
-_BLANK = cython.declare(cython.uint, MAGIC_BLANK)
+from rocketq.message.record import checksum, layout
+from rocketq.message.record.writer import InvalidRecord
 
 
 class RecordStatus(IntEnum):
@@ -63,58 +37,62 @@ class RecordStatus(IntEnum):
     """The sizes of the parts do not add up to the total."""
 
 
-_VALID = cython.declare(cython.int, 0)
-_IS_BLANK = cython.declare(cython.int, 1)
-_TORN = cython.declare(cython.int, 2)
-_BAD_MAGIC = cython.declare(cython.int, 3)
-_BAD_BODY_CRC = cython.declare(cython.int, 4)
-_BAD_PROPERTY_CRC = cython.declare(cython.int, 5)
-_BAD_SIZE = cython.declare(cython.int, 6)
+_VALID: Final = int(RecordStatus.VALID)
+_BLANK: Final = int(RecordStatus.BLANK)
+_TORN: Final = int(RecordStatus.TORN)
+_BAD_MAGIC: Final = int(RecordStatus.BAD_MAGIC)
+_BAD_BODY_CRC: Final = int(RecordStatus.BAD_BODY_CRC)
+_BAD_PROPERTY_CRC: Final = int(RecordStatus.BAD_PROPERTY_CRC)
+_BAD_SIZE: Final = int(RecordStatus.BAD_SIZE)
 
 
-@cython.final
 @cython.freelist(16)
 @cython.cclass
 class RecordCheck:
     """The outcome of `check_record`: a `RecordStatus`, and the size the record claims."""
 
-    def __init__(self, status: cython.int, size: cython.int) -> None:
+    def __init__(self, status: int, size: int) -> None:
         self.status = status
         self.size = size
 
     @property
-    def is_valid(self):
-        return self.status == 0
+    def is_valid(self) -> bool:
+        return self.status == _VALID
 
     @property
-    def is_blank(self):
-        return self.status == 1
+    def is_blank(self) -> bool:
+        return self.status == _BLANK
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"RecordCheck({RecordStatus(self.status).name}, size={self.size})"
 
 
-@cython.final
 @cython.freelist(16)
 @cython.cclass
 class RecordFields:
-    """What the store wants to know of a record to index it; read at once, copied out.
+    """What the store wants to know of a record to index it; read at once, copied out."""
 
-    Attributes are declared in record_reader.pxd: size, queue_id, flag, queue_offset,
-    physical_offset, sys_flag, born_timestamp, store_timestamp, reconsume_times,
-    prepared_transaction_offset, body_at, body_size, topic and properties.
-    """
+    size: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp: int
+    store_timestamp: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_at: int
+    body_size: int
+    topic: bytes
+    properties: bytes
 
 
-# --- Checking
+# Checking
 
 
-@cython.ccall
 def check_record(
-    buffer,
-    at: cython.Py_ssize_t = 0,
-    check_crc: cython.bint = True,
-    require_property_crc: cython.bint = False,
+    buffer: Buffer, at: int = 0, check_crc: bool = True, require_property_crc: bool = False
 ) -> RecordCheck:
     """Say whether a valid record starts here.
 
@@ -122,333 +100,196 @@ def check_record(
     properties, the sizes of the parts. The checksum in the properties is compared where there
     is one, and missed only when it is required. The physical offset is not looked at.
     """
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _check(
-                cython.cast(cython.p_const_uchar, view.buf),
-                at,
-                view.len,
-                check_crc,
-                require_property_crc,
-            )
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _check(buffer, at, len(buffer), check_crc, require_property_crc)
+    held = memory.hold(buffer)
+    try:
+        return _check(memory.start(held), at, held.len, check_crc, require_property_crc)
+    finally:
+        memory.release(held)
 
 
-@cython.cfunc
 def _check(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    check_crc: cython.bint,
-    require_property_crc: cython.bint,
+    data: Buffer, at: int, end: int, check_crc: bool, require_property_crc: bool
 ) -> RecordCheck:
-    if at < 0 or end - at < 8:
-        return RecordCheck(_TORN, 0)
-    size: cython.int = _get32(data, at)
+    if at < 0 or end - at < layout.BLANK_SIZE:
+        return _found(_TORN, 0)
+    size = memory.get32(data, at + layout.SIZE_AT)
     if size > end - at:
-        return RecordCheck(_TORN, size)
-    magic: cython.uint = _magic(data, at)
-    if magic == _BLANK:
-        return RecordCheck(_IS_BLANK, size)
-    if magic != _V1 and magic != _V2:
-        return RecordCheck(_BAD_MAGIC, size)
-    body_at: cython.Py_ssize_t = _body_at(data, at, size)
+        return _found(_TORN, size)
+    magic = memory.get32(data, at + layout.MAGIC_AT)
+    if magic == layout.MAGIC_BLANK:
+        return _found(_BLANK, size)
+    if magic != layout.MAGIC_V1 and magic != layout.MAGIC_V2:
+        return _found(_BAD_MAGIC, size)
+    body_at = _body_at(data, at, size)
     if body_at < 0:
-        return RecordCheck(_BAD_SIZE, size)
-    body_size: cython.Py_ssize_t = _get32(data, body_at - 4)
-    stated: cython.longlong = _get32(data, at + 8)
-    if check_crc and body_size > 0 and crc32(data, body_at, body_size) != stated:
-        return RecordCheck(_BAD_BODY_CRC, size)
-    properties_at: cython.Py_ssize_t = _properties_at(data, at, size, body_at)
-    if properties_at < 0 or properties_at + _get16(data, properties_at - 2) != at + size:
-        return RecordCheck(_BAD_SIZE, size)
+        return _found(_BAD_SIZE, size)
+    body_size = memory.get32(data, body_at - layout.SIZE_BEFORE_BODY)
+    stated = memory.get32(data, at + layout.BODY_CRC_AT)
+    if check_crc and body_size > 0 and checksum.crc32(data, body_at, body_size) != stated:
+        return _found(_BAD_BODY_CRC, size)
+    properties_at = _properties_at(data, at, size, body_at)
+    if properties_at < 0 or properties_at + memory.get16(data, properties_at - 2) != at + size:
+        return _found(_BAD_SIZE, size)
     if check_crc or require_property_crc:
         stated = _property_crc(data, at, size, properties_at)
         if stated < 0:
             if require_property_crc:
-                return RecordCheck(_BAD_PROPERTY_CRC, size)
-        elif crc32(data, at, size - 20) != stated:
-            return RecordCheck(_BAD_PROPERTY_CRC, size)
-    return RecordCheck(_VALID, size)
+                return _found(_BAD_PROPERTY_CRC, size)
+        elif checksum.crc32(data, at, size - layout.CRC_TAIL_SIZE) != stated:
+            return _found(_BAD_PROPERTY_CRC, size)
+    return _found(_VALID, size)
 
 
-# --- Reading
+def _found(status: int, size: int) -> RecordCheck:
+    check = RecordCheck.__new__(RecordCheck)
+    check.status = status
+    check.size = size
+    return check
 
 
-@cython.ccall
-def read_record(buffer, at: cython.Py_ssize_t = 0) -> RecordFields:
+# Reading
+
+
+def read_record(buffer: Buffer, at: int = 0) -> RecordFields:
     """The fields of the record that starts here; `InvalidRecord` if none does.
 
     Checksums are not compared: that is `check_record`'s business.
     """
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _read(cython.cast(cython.p_const_uchar, view.buf), at, view.len)
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _read(buffer, at, len(buffer))
+    held = memory.hold(buffer)
+    try:
+        return _read(memory.start(held), at, held.len)
+    finally:
+        memory.release(held)
 
 
-@cython.cfunc
-def _read(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> RecordFields:
-    size: cython.Py_ssize_t = _record_size_at(data, at, end)
-    body_at: cython.Py_ssize_t = _body_at(data, at, size)
-    properties_at: cython.Py_ssize_t = _properties_at(data, at, size, body_at)
-    fields: RecordFields = RecordFields()
+def _read(data: Buffer, at: int, end: int) -> RecordFields:
+    size = _record_size_at(data, at, end)
+    body_at = _body_at(data, at, size)
+    properties_at = _properties_at(data, at, size, body_at)
+    fields = RecordFields()
     fields.size = size
-    fields.queue_id = _get32(data, at + 12)
-    fields.flag = _get32(data, at + 16)
-    fields.queue_offset = _get64(data, at + 20)
-    fields.physical_offset = _get64(data, at + 28)
-    fields.sys_flag = _get32(data, at + 36)
-    fields.born_timestamp = _get64(data, at + 40)
-    fields.store_timestamp = _get64(data, at + (68 if fields.sys_flag & 0x10 else 56))
-    fields.reconsume_times = _get32(data, body_at - 16)
-    fields.prepared_transaction_offset = _get64(data, body_at - 12)
+    fields.queue_id = memory.get32(data, at + layout.QUEUE_ID_AT)
+    fields.flag = memory.get32(data, at + layout.FLAG_AT)
+    fields.queue_offset = memory.get64(data, at + layout.QUEUE_OFFSET_AT)
+    fields.physical_offset = memory.get64(data, at + layout.PHYSICAL_OFFSET_AT)
+    fields.sys_flag = memory.get32(data, at + layout.SYS_FLAG_AT)
+    fields.born_timestamp = memory.get64(data, at + layout.BORN_TIME_AT)
+    fields.store_timestamp = memory.get64(data, at + layout.store_time_at(fields.sys_flag))
+    fields.reconsume_times = memory.get32(data, body_at - layout.RECONSUME_BEFORE_BODY)
+    fields.prepared_transaction_offset = memory.get64(
+        data, body_at - layout.TRANSACTION_BEFORE_BODY
+    )
     fields.body_at = body_at
-    fields.body_size = _get32(data, body_at - 4)
-    topic_at: cython.Py_ssize_t = body_at + fields.body_size + 1
-    if _magic(data, at) == _V2:
+    fields.body_size = memory.get32(data, body_at - layout.SIZE_BEFORE_BODY)
+    topic_at = body_at + fields.body_size + 1
+    if memory.get32(data, at + layout.MAGIC_AT) == layout.MAGIC_V2:
         topic_at += 1
-    fields.topic = _copy(data, topic_at, properties_at - 2)
-    fields.properties = _copy(data, properties_at, at + size)
+    fields.topic = memory.bytes_at(data, topic_at, properties_at - 2 - topic_at)
+    fields.properties = memory.bytes_at(data, properties_at, at + size - properties_at)
     return fields
 
 
-def scan_records(buffer) -> list:
-    """Start and size of each of the records that fill a buffer, one after the other."""
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _scan(cython.cast(cython.p_const_uchar, view.buf), view.len)
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _scan(buffer, len(buffer))
-
-
-@cython.cfunc
-def _scan(data: cython.p_const_uchar, end: cython.Py_ssize_t) -> list:
-    found: list = []
-    at: cython.Py_ssize_t = 0
-    while at < end:
-        size: cython.Py_ssize_t = _record_size_at(data, at, end)
-        found.append((at, size))
-        at += size
-    return found
-
-
-def decode_record(buffer, at: cython.Py_ssize_t = 0, broker_name="") -> MessageExt:
+def decode_record(buffer: Buffer, at: int = 0, broker_name: str = "") -> MessageExt:
     """The message whose record starts here; its bytes are copied."""
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            data: cython.p_const_uchar = cython.cast(cython.p_const_uchar, view.buf)
-            size: cython.Py_ssize_t = _record_size_at(data, at, view.len)
-            return MessageExt(_copy(data, at, at + size), broker_name)
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        size = _record_size_at(buffer, at, len(buffer))
-        return MessageExt(_copy(buffer, at, at + size), broker_name)
+    held = memory.hold(buffer)
+    try:
+        size = _record_size_at(memory.start(held), at, held.len)
+        return MessageExt(memory.bytes_at(memory.start(held), at, size), broker_name)
+    finally:
+        memory.release(held)
 
 
-def decode_records(buffer, broker_name="", added=None) -> list:
+def decode_records(
+    buffer: Buffer, broker_name: str = "", added: Mapping[str, str] | None = None
+) -> list[MessageExt]:
     """The messages of a pull response.
 
     Each has a copy of its record, so that keeping one does not keep the whole response.
     `added` are properties that all of them get on top of their own.
     """
-    if cython.compiled:
-        view = cython.declare(Py_buffer)
-        PyObject_GetBuffer(buffer, cython.address(view), PyBUF_SIMPLE)
-        try:
-            return _decode(
-                cython.cast(cython.p_const_uchar, view.buf), view.len, broker_name, added
-            )
-        finally:
-            PyBuffer_Release(cython.address(view))
-    else:
-        return _decode(buffer, len(buffer), broker_name, added)
+    held = memory.hold(buffer)
+    try:
+        return _decode(memory.start(held), held.len, broker_name, added)
+    finally:
+        memory.release(held)
 
 
-@cython.cfunc
-def _decode(data: cython.p_const_uchar, end: cython.Py_ssize_t, broker_name, added) -> list:
-    messages: list = []
-    at: cython.Py_ssize_t = 0
+def _decode(
+    data: Buffer, end: int, broker_name: str, added: Mapping[str, str] | None
+) -> list[MessageExt]:
+    messages = []
+    at = 0
     while at < end:
-        size: cython.Py_ssize_t = _record_size_at(data, at, end)
-        messages.append(MessageExt(_copy(data, at, at + size), broker_name, added))
+        size = _record_size_at(data, at, end)
+        messages.append(MessageExt(memory.bytes_at(data, at, size), broker_name, added))
         at += size
     return messages
 
 
-@cython.cfunc
-@cython.exceptval(-1)
-def _record_size_at(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def _record_size_at(data: Buffer, at: int, end: int) -> int:
     """Size of the record here, whose parts add up to it; raises if there is none."""
-    if at < 0 or end - at < 91:
+    if at < 0 or end - at < layout.FIXED_SIZE:
         raise InvalidRecord(f"a record does not fit into the {end - at} bytes at {at}")
-    size: cython.Py_ssize_t = _get32(data, at)
-    magic: cython.uint = _magic(data, at)
-    if (magic != _V1 and magic != _V2) or size > end - at:
-        raise InvalidRecord(f"no record at {at}: magic {magic:08X}, size {size}")
-    body_at: cython.Py_ssize_t = _body_at(data, at, size)
+    size = memory.get32(data, at + layout.SIZE_AT)
+    magic = memory.get32(data, at + layout.MAGIC_AT)
+    if (magic != layout.MAGIC_V1 and magic != layout.MAGIC_V2) or size > end - at:
+        raise InvalidRecord(f"no record at {at}: magic {magic & 0xFFFFFFFF:08X}, size {size}")
+    body_at = _body_at(data, at, size)
     if body_at >= 0:
-        properties_at: cython.Py_ssize_t = _properties_at(data, at, size, body_at)
-        if properties_at >= 0 and properties_at + _get16(data, properties_at - 2) == at + size:
+        properties_at = _properties_at(data, at, size, body_at)
+        if properties_at >= 0 and (
+            properties_at + memory.get16(data, properties_at - 2) == at + size
+        ):
             return size
     raise InvalidRecord(f"the parts of the record at {at} do not add up to {size} bytes")
 
 
-# --- Where the parts of a record lie. None of these reads past at + size.
+# Where the parts of a record lie. None of these reads past at + size.
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _body_at(
-    data: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def _body_at(data: Buffer, at: int, size: int) -> int:
     """Where the body starts, or -1 if it cannot be all there."""
-    if size < 91:
+    if size < layout.FIXED_SIZE:
         return -1
-    sys_flag: cython.int = _get32(data, at + 36)
-    body_at: cython.Py_ssize_t = at + 88
-    if sys_flag & 0x10:
-        body_at += 12
-    if sys_flag & 0x20:
-        body_at += 12
+    body_at = at + layout.body_at(memory.get32(data, at + layout.SYS_FLAG_AT))
     if body_at + 3 > at + size:
         return -1
-    body_size: cython.Py_ssize_t = _get32(data, body_at - 4)
+    body_size = memory.get32(data, body_at - layout.SIZE_BEFORE_BODY)
     if body_size < 0 or body_at + body_size + 3 > at + size:
         return -1
     return body_at
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _properties_at(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    body_at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def _properties_at(data: Buffer, at: int, size: int, body_at: int) -> int:
     """Where the properties start, their size just before, or -1 if that is not inside."""
-    topic_at: cython.Py_ssize_t = body_at + _get32(data, body_at - 4)
-    topic_size: cython.Py_ssize_t
-    if _magic(data, at) == _V2:
-        topic_size = _get16(data, topic_at)
+    topic_at = body_at + memory.get32(data, body_at - layout.SIZE_BEFORE_BODY)
+    if memory.get32(data, at + layout.MAGIC_AT) == layout.MAGIC_V2:
+        topic_size = memory.get16(data, topic_at)
         topic_at += 2
     else:
         topic_size = data[topic_at]
         topic_at += 1
-        if topic_size > 127:  # the size is a signed byte
+        if topic_size > layout.MAX_TOPIC_SIZE_V1:  # the size is a signed byte
             return -1
     if topic_size < 0 or topic_at + topic_size + 2 > at + size:
         return -1
     return topic_at + topic_size + 2
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _property_crc(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    properties_at: cython.Py_ssize_t,
-) -> cython.longlong:
+def _property_crc(data: Buffer, at: int, size: int, properties_at: int) -> int:
     """The checksum at the end of the properties, or -1 without one.
 
     One that is no number, or has no end, was damaged: it is a value that no checksum has.
     """
-    tail: cython.Py_ssize_t = at + size - 20
-    if tail < properties_at or not _is_crc_name(data, tail):
+    tail = at + size - layout.CRC_TAIL_SIZE
+    if tail < properties_at or not memory.same(data, tail, b"__CRC32#\x01", 9):
         return -1
     if data[at + size - 1] != 2:
         return 0x100000000
-    crc: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(10):
-        digit: cython.int = data[tail + 18 - i] - 48
+    crc = 0
+    for place in range(tail + 18, tail + 8, -1):
+        digit = data[place] - 48
         if digit < 0 or digit > 9:
             return 0x100000000
         crc = crc * 10 + digit
     return crc
-
-
-# --- Single fields: of memory when compiled, of a buffer when not.
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get16(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.short:
-    if cython.compiled:
-        return get16(data + at)
-    else:
-        return _INT16.unpack_from(data, at)[0]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get32(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    if cython.compiled:
-        return get32(data + at)
-    else:
-        return _INT32.unpack_from(data, at)[0]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get64(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
-    if cython.compiled:
-        return get64(data + at)
-    else:
-        return _INT64.unpack_from(data, at)[0]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _magic(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
-    if cython.compiled:
-        return cython.cast(cython.uint, get32(data + at + 4))
-    else:
-        return _SIZE_AND_MAGIC.unpack_from(data, at)[1]
-
-
-@cython.cfunc
-@cython.inline
-def _copy(data: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-    if cython.compiled:
-        return PyBytes_FromStringAndSize(
-            cython.cast(cython.p_const_char, data) + start, end - start
-        )
-    else:
-        return bytes(data[start:end])
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _is_crc_name(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.bint:
-    if cython.compiled:
-        return memcmp(data + at, b"__CRC32#\x01", 9) == 0
-    else:
-        return data[at : at + 9] == CRC_TAIL_NAME

@@ -1,388 +1,263 @@
-"""The stored record: one message in the commit log, in pull responses and in replication.
+# cython: annotation_typing=False
+"""Writing stored records (`rocketq.message.record.layout`).
 
-All integers are big-endian.
-
-    position  type      field
-    0         int32     total size, this field included
-    4         uint32    magic: DAA320A7 (version 1), DAA320AB (version 2), CBD43194 (blank)
-    8         uint32    CRC-32 of the body as stored, without the highest bit; 0 without body
-    12        int32     queue id
-    16        int32     flag, the application's own
-    20        int64     queue offset
-    28        int64     physical offset, of this record in the commit log
-    36        int32     sysFlag, see rocketq.message.flags
-    40        int64     born timestamp
-    48        8 or 20   born host, see rocketq.message.hosts; 20 when sysFlag has 0x10
-    +0        int64     store timestamp
-    +8        8 or 20   store host; 20 when sysFlag has 0x20
-    +0        int32     reconsume times
-    +4        int64     prepared transaction offset
-    +12       int32     body size, then the body
-    ..        int8      topic size (version 2: int16), then the topic
-    ..        int16     properties size, then the properties
-
-With two IPv4 hosts a version 1 record takes 91 bytes more than body, topic and properties.
-Version 2 serves topics longer than 127 bytes and nothing else, since older readers refuse it.
-
-A blank record fills the rest of a commit log file: total size and magic, nothing more.
-
-On request the properties end with a checksum of the whole record before it, an entry of
-20 bytes, its ten decimal digits from the lowest to the highest:
-
-    `__CRC32#` 0x01 digits 0x02
-
-Records are made here; `rocketq.message.record.reader` checks and reads them. This module is
-compiled where that is possible and runs unchanged where it is not: compiled it puts fields
-straight into memory, uncompiled it joins them.
+`rocketq.message.record.reader` checks and reads them. Compiled where possible (writer.pxd gives
+the types).
 """
 
-import struct
+import mmap
 
-import cython
-
+from rocketq.common import memory
 from rocketq.common.errors import RocketqError
+from rocketq.common.memory import Buffer, WritableBuffer
+from rocketq.message.record import checksum, layout
 
-if cython.compiled:
-    from cython.cimports.cpython.buffer import (
-        Py_buffer,
-        PyBUF_SIMPLE,
-        PyBUF_WRITABLE,
-        PyBuffer_Release,
-        PyObject_GetBuffer,
-    )
-    from cython.cimports.libc.string import memcpy, memset
-    from cython.cimports.rocketq.common.big_endian import put32, put64
-    from cython.cimports.rocketq.message.record.checksum import crc32
-else:
-    from rocketq.message.record.checksum import crc32
-
-MAGIC_V1 = 0xDAA320A7
-MAGIC_V2 = 0xDAA320AB
-MAGIC_BLANK = 0xCBD43194
-
-FIXED_SIZE = 91
-"""What a version 1 record with two IPv4 hosts takes besides body, topic and properties."""
-BLANK_SIZE = 8
-"""A record must leave this much room for the blank one that ends its file."""
-MAX_PROPERTIES_SIZE = 32_767
-MAX_TOPIC_SIZE_V1 = 127
-CRC_TAIL_SIZE = 20
-CRC_TAIL_NAME = b"__CRC32#\x01"
-"""How the checksum in the properties begins."""
-
-_HEAD = struct.Struct(">iIIiiqqiq")  # up to the born host
-_AFTER_HOSTS = struct.Struct(">iqi")  # reconsume times, transaction offset, body size
-_SIZE_AND_MAGIC = struct.Struct(">iI")
-_INT16 = struct.Struct(">h")
-_INT64 = struct.Struct(">q")
-
-_V1 = cython.declare(cython.uint, 0xDAA320A7)
-_V2 = cython.declare(cython.uint, 0xDAA320AB)
+LOCAL_HOST = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
 
 
 class InvalidRecord(RocketqError):
     """Bytes that are not a stored record, or fields that do not make one."""
 
 
-# --- Sizes
+# Sizes
 
 
-@cython.ccall
 def record_size(
-    body_size: cython.Py_ssize_t,
-    topic_size: cython.Py_ssize_t,
-    properties_size: cython.Py_ssize_t,
-    born_v6: cython.bint = False,
-    store_v6: cython.bint = False,
-) -> cython.Py_ssize_t:
+    body_size: int,
+    topic_size: int,
+    properties_size: int,
+    born_v6: bool = False,
+    store_v6: bool = False,
+) -> int:
     """Bytes a record takes. Properties count with their checksum, if there is to be one."""
-    size: cython.Py_ssize_t = 91 + body_size + topic_size + properties_size
-    if topic_size > 127:
+    size = layout.FIXED_SIZE + body_size + topic_size + properties_size
+    if topic_size > layout.MAX_TOPIC_SIZE_V1:
         size += 1
     if born_v6:
-        size += 12
+        size += layout.V6_SIZE - layout.V4_SIZE
     if store_v6:
-        size += 12
+        size += layout.V6_SIZE - layout.V4_SIZE
     return size
 
 
-@cython.ccall
-def crc_tail_size(properties, in_batch: cython.bint = False) -> cython.Py_ssize_t:
+def crc_tail_size(properties: Buffer, in_batch: bool = False) -> int:
     """Bytes the checksum adds to these properties.
 
     A separator goes before it when the properties do not end with one; records of a batch
     do without, as RocketMQ writes them.
     """
-    size: cython.Py_ssize_t = len(properties)
+    size = len(properties)
     if size > 0 and not in_batch and properties[size - 1] != 2:
-        return 21
-    return 20
+        return layout.CRC_TAIL_SIZE + 1
+    return layout.CRC_TAIL_SIZE
 
 
-# --- Encoding
+# Encoding
 
 
-@cython.ccall
 def encode_record(
-    out,
-    at: cython.Py_ssize_t,
+    out: WritableBuffer,
+    at: int,
     topic: bytes,
-    queue_id: cython.int,
-    flag: cython.int,
-    queue_offset: cython.longlong,
-    physical_offset: cython.longlong,
-    sys_flag: cython.int,
-    born_timestamp: cython.longlong,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
     born_host: bytes,
-    store_timestamp: cython.longlong,
+    store_timestamp: int,
     store_host: bytes,
-    reconsume_times: cython.int,
-    prepared_transaction_offset: cython.longlong,
-    body,
-    properties,
-    property_crc: cython.bint = False,
-    in_batch: cython.bint = False,
-) -> cython.Py_ssize_t:
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: Buffer,
+    properties: Buffer,
+    property_crc: bool = False,
+    in_batch: bool = False,
+) -> int:
     """Write one record into a writable buffer, and say how many bytes it took.
 
     Body and properties may be any bytes-like object. The IPv6 bits of the flag are set from
     the sizes of the hosts; the version follows from the size of the topic. With
     `property_crc` the properties must not hold a checksum already.
     """
-    born_size: cython.Py_ssize_t = len(born_host)
-    store_size: cython.Py_ssize_t = len(store_host)
-    topic_size: cython.Py_ssize_t = len(topic)
-    body_size: cython.Py_ssize_t = len(body)
-    properties_size: cython.Py_ssize_t = len(properties)
-    tail_size: cython.Py_ssize_t = crc_tail_size(properties, in_batch) if property_crc else 0
-    if (born_size != 8 and born_size != 20) or (store_size != 8 and store_size != 20):
+    tail_size = crc_tail_size(properties, in_batch) if property_crc else 0
+    target = memory.hold_writable(out)
+    try:
+        body_held = memory.hold(body)
+        try:
+            properties_held = memory.hold(properties)
+            try:
+                size = _checked_size(
+                    body_held.len,
+                    len(topic),
+                    properties_held.len + tail_size,
+                    len(born_host),
+                    len(store_host),
+                )
+                if at < 0 or at + size > target.len:
+                    raise InvalidRecord(f"{size} bytes do not fit at {at} into {target.len}")
+                write_record(
+                    memory.start(target),
+                    at,
+                    size,
+                    topic,
+                    queue_id,
+                    flag,
+                    queue_offset,
+                    physical_offset,
+                    sys_flag,
+                    born_timestamp,
+                    born_host,
+                    store_timestamp,
+                    store_host,
+                    reconsume_times,
+                    prepared_transaction_offset,
+                    memory.start(body_held),
+                    0,
+                    body_held.len,
+                    memory.start(properties_held),
+                    properties_held.len,
+                    tail_size,
+                )
+                return size
+            finally:
+                memory.release(properties_held)
+        finally:
+            memory.release(body_held)
+    finally:
+        memory.release(target)
+
+
+def _checked_size(
+    body_size: int, topic_size: int, properties_size: int, born_size: int, store_size: int
+) -> int:
+    """The size of a record of such parts, if there can be one."""
+    if (born_size != layout.V4_SIZE and born_size != layout.V6_SIZE) or (
+        store_size != layout.V4_SIZE and store_size != layout.V6_SIZE
+    ):
         raise InvalidRecord(f"hosts take 8 or 20 bytes, not {born_size} and {store_size}")
-    if topic_size > 32_767 or properties_size + tail_size > 32_767 or body_size > 0x7FFF0000:
+    if (
+        topic_size > layout.MAX_TOPIC_SIZE
+        or properties_size > layout.MAX_PROPERTIES_SIZE
+        or body_size > layout.MAX_BODY_SIZE
+    ):
         raise InvalidRecord(
             f"a topic of {topic_size}, a body of {body_size} or properties of "
-            f"{properties_size + tail_size} bytes do not fit into a record"
+            f"{properties_size} bytes do not fit into a record"
         )
-    size: cython.Py_ssize_t = record_size(
-        body_size, topic_size, properties_size + tail_size, born_size == 20, store_size == 20
+    return record_size(
+        body_size,
+        topic_size,
+        properties_size,
+        born_size == layout.V6_SIZE,
+        store_size == layout.V6_SIZE,
     )
-    if at < 0 or at + size > len(out):
-        raise InvalidRecord(f"{size} bytes do not fit at {at} into {len(out)}")
-    if cython.compiled:
-        target = cython.declare(Py_buffer)
-        body_view = cython.declare(Py_buffer)
-        properties_view = cython.declare(Py_buffer)
-        memset(cython.address(target), 0, cython.sizeof(Py_buffer))  # nothing to release yet
-        memset(cython.address(body_view), 0, cython.sizeof(Py_buffer))
-        memset(cython.address(properties_view), 0, cython.sizeof(Py_buffer))
-        try:
-            PyObject_GetBuffer(out, cython.address(target), PyBUF_WRITABLE)
-            PyObject_GetBuffer(body, cython.address(body_view), PyBUF_SIMPLE)
-            PyObject_GetBuffer(properties, cython.address(properties_view), PyBUF_SIMPLE)
-            if (
-                target.len < at + size
-                or body_view.len != body_size
-                or properties_view.len != properties_size
-            ):
-                raise InvalidRecord("a record is made of buffers of single bytes")
-            write_record(
-                cython.cast(cython.p_uchar, target.buf) + at,
-                size,
-                topic,
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp,
-                born_host,
-                store_timestamp,
-                store_host,
-                reconsume_times,
-                prepared_transaction_offset,
-                cython.cast(cython.p_const_uchar, body_view.buf),
-                body_size,
-                cython.cast(cython.p_const_uchar, properties_view.buf),
-                properties_size,
-                tail_size,
-            )
-        finally:
-            PyBuffer_Release(cython.address(properties_view))
-            PyBuffer_Release(cython.address(body_view))
-            PyBuffer_Release(cython.address(target))
+
+
+def write_record(
+    out: WritableBuffer,
+    at: int,
+    size: int,
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: Buffer,
+    body_at: int,
+    body_size: int,
+    properties: Buffer,
+    properties_size: int,
+    tail_size: int,
+) -> None:
+    """Write a record of known size to memory that has room for it; nothing is checked.
+
+    The body is the `body_size` bytes of `body` from `body_at` on.
+    """
+    start = at
+    topic_size = len(topic)
+    born_size = len(born_host)
+    store_size = len(store_host)
+    memory.put32(out, at + layout.SIZE_AT, size)
+    if topic_size > layout.MAX_TOPIC_SIZE_V1:
+        memory.put32(out, at + layout.MAGIC_AT, layout.MAGIC_V2)
     else:
-        sys_flag = _with_host_bits(sys_flag, born_size, store_size)
-        parts = [
-            _HEAD.pack(
-                size,
-                MAGIC_V2 if topic_size > 127 else MAGIC_V1,
-                crc32(body, 0, body_size),
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp,
-            ),
-            born_host,
-            _INT64.pack(store_timestamp),
-            store_host,
-            _AFTER_HOSTS.pack(reconsume_times, prepared_transaction_offset, body_size),
-            body,
-            topic_size.to_bytes(2 if topic_size > 127 else 1, "big"),
-            topic,
-            _INT16.pack(properties_size + tail_size),
-            properties,
-        ]
-        if tail_size:
-            parts.append(b"" if tail_size == 20 else b"\x02")
-            crc = crc32(b"".join(parts), 0, size - 20)
-            parts.append(CRC_TAIL_NAME + (b"%010d" % crc)[::-1] + b"\x02")
-        out[at : at + size] = b"".join(parts)
-    return size
+        memory.put32(out, at + layout.MAGIC_AT, layout.MAGIC_V1)
+    memory.put32(out, at + layout.BODY_CRC_AT, checksum.crc32(body, body_at, body_size))
+    memory.put32(out, at + layout.QUEUE_ID_AT, queue_id)
+    memory.put32(out, at + layout.FLAG_AT, flag)
+    memory.put64(out, at + layout.QUEUE_OFFSET_AT, queue_offset)
+    memory.put64(out, at + layout.PHYSICAL_OFFSET_AT, physical_offset)
+    memory.put32(out, at + layout.SYS_FLAG_AT, _with_host_bits(sys_flag, born_size, store_size))
+    memory.put64(out, at + layout.BORN_TIME_AT, born_timestamp)
+    at = memory.put(out, at + layout.BORN_HOST_AT, born_host)
+    memory.put64(out, at, store_timestamp)
+    at = memory.put(out, at + 8, store_host)
+    memory.put32(out, at, reconsume_times)
+    memory.put64(out, at + 4, prepared_transaction_offset)
+    memory.put32(out, at + 12, body_size)
+    memory.copy(out, at + 16, body, body_at, body_size)
+    at += 16 + body_size
+    if topic_size > layout.MAX_TOPIC_SIZE_V1:
+        memory.put16(out, at, topic_size)
+        at += 2
+    else:
+        out[at] = topic_size
+        at += 1
+    at = memory.put(out, at, topic)
+    memory.put16(out, at, properties_size + tail_size)
+    memory.copy(out, at + 2, properties, 0, properties_size)
+    at += 2 + properties_size
+    if tail_size > 0:
+        if tail_size > layout.CRC_TAIL_SIZE:
+            out[at] = 2
+            at += 1
+        _put_crc_tail(out, at, checksum.crc32(out, start, size - layout.CRC_TAIL_SIZE))
 
 
-if cython.compiled:
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def write_record(
-        start: cython.p_uchar,
-        size: cython.Py_ssize_t,
-        topic: bytes,
-        queue_id: cython.int,
-        flag: cython.int,
-        queue_offset: cython.longlong,
-        physical_offset: cython.longlong,
-        sys_flag: cython.int,
-        born_timestamp: cython.longlong,
-        born_host: bytes,
-        store_timestamp: cython.longlong,
-        store_host: bytes,
-        reconsume_times: cython.int,
-        prepared_transaction_offset: cython.longlong,
-        body: cython.p_const_uchar,
-        body_size: cython.Py_ssize_t,
-        properties: cython.p_const_uchar,
-        properties_size: cython.Py_ssize_t,
-        tail_size: cython.Py_ssize_t,
-    ) -> cython.int:
-        """Write a record of known size to memory that has room for it; nothing is checked."""
-        topic_size: cython.Py_ssize_t = len(topic)
-        born_size: cython.Py_ssize_t = len(born_host)
-        store_size: cython.Py_ssize_t = len(store_host)
-        data: cython.p_uchar = start
-        _put_head(
-            data,
-            size,
-            _V2 if topic_size > 127 else _V1,
-            crc32(body, 0, body_size),
-            queue_id,
-            flag,
-            queue_offset,
-            physical_offset,
-            _with_host_bits(sys_flag, born_size, store_size),
-            born_timestamp,
-        )
-        data += 48
-        memcpy(data, cython.cast(cython.p_const_uchar, born_host), born_size)
-        data += born_size
-        put64(data, store_timestamp)
-        data += 8
-        memcpy(data, cython.cast(cython.p_const_uchar, store_host), store_size)
-        data += store_size
-        put32(data, reconsume_times)
-        put64(data + 4, prepared_transaction_offset)
-        put32(data + 12, cython.cast(cython.int, body_size))
-        data += 16
-        memcpy(data, body, body_size)
-        data += body_size
-        if topic_size > 127:
-            data[0] = cython.cast(cython.uchar, topic_size >> 8)
-            data += 1
-        data[0] = cython.cast(cython.uchar, topic_size & 0xFF)
-        data += 1
-        memcpy(data, cython.cast(cython.p_const_uchar, topic), topic_size)
-        data += topic_size
-        data[0] = cython.cast(cython.uchar, (properties_size + tail_size) >> 8)
-        data[1] = cython.cast(cython.uchar, (properties_size + tail_size) & 0xFF)
-        data += 2
-        memcpy(data, properties, properties_size)
-        data += properties_size
-        if tail_size > 0:
-            if tail_size == 21:
-                data[0] = 2
-                data += 1
-            _put_crc_tail(data, crc32(start, 0, size - 20))
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _put_head(
-        data: cython.p_uchar,
-        size: cython.Py_ssize_t,
-        magic: cython.uint,
-        crc: cython.uint,
-        queue_id: cython.int,
-        flag: cython.int,
-        queue_offset: cython.longlong,
-        physical_offset: cython.longlong,
-        sys_flag: cython.int,
-        born_timestamp: cython.longlong,
-    ) -> cython.void:
-        put32(data, cython.cast(cython.int, size))
-        put32(data + 4, cython.cast(cython.int, magic))
-        put32(data + 8, cython.cast(cython.int, crc))
-        put32(data + 12, queue_id)
-        put32(data + 16, flag)
-        put64(data + 20, queue_offset)
-        put64(data + 28, physical_offset)
-        put32(data + 36, sys_flag)
-        put64(data + 40, born_timestamp)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _put_crc_tail(data: cython.p_uchar, crc: cython.uint) -> cython.void:
-        memcpy(data, cython.cast(cython.p_const_char, b"__CRC32#\x01"), 9)
-        i: cython.int
-        for i in range(10):
-            data[9 + i] = cython.cast(cython.uchar, 48 + crc % 10)
-            crc //= 10
-        data[19] = 2
+def _put_crc_tail(out: WritableBuffer, at: int, crc: int) -> None:
+    at = memory.put(out, at, layout.CRC_TAIL_NAME)
+    for place in range(at, at + 10):
+        out[place] = 48 + crc % 10
+        crc //= 10
+    out[at + 10] = 2
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _with_host_bits(
-    sys_flag: cython.int, born_size: cython.Py_ssize_t, store_size: cython.Py_ssize_t
-) -> cython.int:
+def _with_host_bits(sys_flag: int, born_size: int, store_size: int) -> int:
     """The flag with its IPv6 bits as the hosts are."""
-    sys_flag &= ~0x30
-    if born_size == 20:
-        sys_flag |= 0x10
-    if store_size == 20:
-        sys_flag |= 0x20
+    sys_flag &= ~(layout.BORN_V6 | layout.STORE_V6)
+    if born_size == layout.V6_SIZE:
+        sys_flag |= layout.BORN_V6
+    if store_size == layout.V6_SIZE:
+        sys_flag |= layout.STORE_V6
     return sys_flag
 
 
 def new_record(
-    topic,
-    body=b"",
-    properties=b"",
+    topic: bytes,
+    body: Buffer = b"",
+    properties: Buffer = b"",
     *,
-    queue_id=0,
-    flag=0,
-    queue_offset=0,
-    physical_offset=0,
-    sys_flag=0,
-    born_timestamp=0,
-    born_host=b"\x7f\x00\x00\x01\x00\x00\x00\x00",
-    store_timestamp=0,
-    store_host=b"\x7f\x00\x00\x01\x00\x00\x00\x00",
-    reconsume_times=0,
-    prepared_transaction_offset=0,
-    property_crc=False,
+    queue_id: int = 0,
+    flag: int = 0,
+    queue_offset: int = 0,
+    physical_offset: int = 0,
+    sys_flag: int = 0,
+    born_timestamp: int = 0,
+    born_host: bytes = LOCAL_HOST,
+    store_timestamp: int = 0,
+    store_host: bytes = LOCAL_HOST,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+    property_crc: bool = False,
 ) -> bytes:
     """A record on its own, for what is not on its way into a commit log."""
     tail_size = crc_tail_size(properties) if property_crc else 0
@@ -391,8 +266,8 @@ def new_record(
             len(body),
             len(topic),
             len(properties) + tail_size,
-            len(born_host) == 20,
-            len(store_host) == 20,
+            len(born_host) == layout.V6_SIZE,
+            len(store_host) == layout.V6_SIZE,
         )
     )
     encode_record(
@@ -417,6 +292,11 @@ def new_record(
     return bytes(out)
 
 
-def write_blank(out, at: cython.Py_ssize_t, remaining: cython.Py_ssize_t) -> None:
+def write_blank(out: WritableBuffer | mmap.mmap, at: int, remaining: int) -> None:
     """End a commit log file of which this many bytes remain, 8 at least."""
-    _SIZE_AND_MAGIC.pack_into(out, at, remaining, MAGIC_BLANK)
+    held = memory.hold_writable(out)
+    try:
+        memory.put32(memory.start(held), at + layout.SIZE_AT, remaining)
+        memory.put32(memory.start(held), at + layout.MAGIC_AT, layout.MAGIC_BLANK)
+    finally:
+        memory.release(held)

@@ -16,7 +16,7 @@ from typing import Final
 
 from rocketq.message.flags import SysFlag
 from rocketq.message.hashing import java_hash, java_hash_bytes
-from rocketq.message.properties.walk import scan_properties
+from rocketq.message.properties.walk import get_property
 from rocketq.message.record.reader import RecordFields
 from rocketq.store.errors import StoreMismatch
 from rocketq.store.files.disk import PAGE_SIZE, Disk
@@ -38,10 +38,9 @@ def key_hashes(fields: RecordFields) -> list[int]:
     """What a record is found by: its unique key first, then each of its keys."""
     if fields.sys_flag & SysFlag.TRANSACTION_MASK == SysFlag.TRANSACTION_ROLLBACK:
         return []
-    scan = scan_properties(fields.properties)
-    keys = [] if scan.unique_key is None else [scan.unique_key]
-    if scan.keys is not None:
-        keys += [key for key in scan.keys.split(b" ") if key]
+    unique_key = get_property(fields.properties, b"UNIQ_KEY")
+    keys = [] if unique_key is None else [unique_key]
+    keys += [key for key in (get_property(fields.properties, b"KEYS") or b"").split(b" ") if key]
     seed = java_hash(fields.topic.decode("utf-8", "replace") + "#")
     return [positive_hash(java_hash_bytes(key, seed)) for key in keys]
 

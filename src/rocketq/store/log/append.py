@@ -376,7 +376,8 @@ class Appender:
                 body_data = cython.cast(cython.p_const_uchar, view.buf)
             try:
                 return write_record(
-                    cython.address(memory[at]),
+                    cython.address(memory[0]),
+                    at,
                     size,
                     message.topic_bytes,
                     message.queue_id,
@@ -390,7 +391,8 @@ class Appender:
                     message.store_host,
                     message.reconsume_times,
                     prepared_transaction_offset,
-                    body_data + body_at,
+                    body_data,
+                    body_at,
                     body_size,
                     cython.cast(cython.p_const_uchar, properties),
                     len(properties),

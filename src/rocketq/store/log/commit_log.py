@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from rocketq.message.record.writer import BLANK_SIZE, write_blank
+from rocketq.message.record.layout import BLANK_SIZE
+from rocketq.message.record.writer import write_blank
 from rocketq.store.config import StoreConfig
 from rocketq.store.errors import StoreMismatch
 from rocketq.store.files.allocation import FileAllocation
