@@ -14,13 +14,14 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
-from rocketq.broker.cluster.registration import Registration
+from rocketq.broker.cluster.registration import Registration, ha_port
 from rocketq.broker.cluster.topic_routes import TopicRoutes
 from rocketq.broker.cluster.topic_spreading import TopicSpreading
 from rocketq.broker.cold_data import ColdDataLimits
@@ -35,6 +36,7 @@ from rocketq.broker.processor.admin.groups import GroupAdminProcessor
 from rocketq.broker.processor.admin.offsets import OffsetAdminProcessor
 from rocketq.broker.processor.admin.progress import ProgressAdminProcessor
 from rocketq.broker.processor.admin.relay import RelayAdminProcessor
+from rocketq.broker.processor.admin.replication import ReplicationAdminProcessor
 from rocketq.broker.processor.admin.storage import StorageAdminProcessor
 from rocketq.broker.processor.admin.topics import TopicAdminProcessor
 from rocketq.broker.processor.admin.transactions import TransactionAdminProcessor
@@ -50,6 +52,12 @@ from rocketq.broker.processor.send import SendProcessor
 from rocketq.broker.processor.send_back import SendBackProcessor
 from rocketq.broker.processor.timer import TimerProcessor
 from rocketq.broker.queue_locks import QueueLocks
+from rocketq.broker.replication.comparison import LogComparison
+from rocketq.broker.replication.master_location import MasterLocation, MasterSearch
+from rocketq.broker.replication.metadata_sync import MetadataSync
+from rocketq.broker.replication.reading import Reading
+from rocketq.broker.replication.role import Role, RoleHolder, first_role
+from rocketq.broker.replication.services import RoleServices
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.runtime_info import RuntimeInfo
 from rocketq.broker.stats.stats import BrokerStats
@@ -67,6 +75,7 @@ from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
 from rocketq.remoting.link.handlers import Routes
 from rocketq.store import MessageStore, StoreConfig
+from rocketq.store.replication.follower import LogFollower
 
 logger = logging.getLogger(__name__)
 
@@ -175,6 +184,10 @@ class Broker:
         folder = Path(self._store_config.store_path_root_dir) / "config"
         store_host = encode_host(config.broker_ip1, config.listen_port)
 
+        # What the broker is.
+        roles = RoleHolder(first_role(config, self._store_config))
+        location = MasterLocation(live)
+
         # What the broker knows.
         topics = Topics(live, folder / "topics.json", clock)
         groups = SubscriptionGroups(live, folder / "subscriptionGroup.json", clock)
@@ -204,11 +217,46 @@ class Broker:
         writer.add_transformation(timers.transform)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
         housekeeping = Housekeeping(live, groups, offsets, producers, consumers, store)
-        runtime_info = RuntimeInfo(live, store, stats, scheduled, timers, clock)
         client = RemotingClient()
-        registration = Registration(live, topics, client, self.address)
+        registration = Registration(live, topics, client, self.address, roles, location)
         topic_routes = TopicRoutes(live, topics, client, clock)
         spreading = TopicSpreading(live, topics, client, registration.announced)
+
+        # What it does as master, and as slave.
+        log_port = ha_port(live)
+        comparison = LogComparison(client, location)
+        follower = LogFollower(self._store_config, store.received, comparison)
+        location.on_change(lambda: follower.follow(location.log_address))
+        follower.follow(location.log_address)
+        live.on_change(lambda before, after: follower.configure(live.store))
+        reading = Reading(live, roles, follower)
+        runtime_info = RuntimeInfo(live, store, stats, scheduled, timers, clock, follower)
+        metadata = MetadataSync(
+            *(client, location, comparison, follower, store.received),
+            *(topics, groups, offsets, scheduled, modes),
+        )
+        follower.on_change(long_polling.wake_all)
+
+        def take_role(role: Role) -> None:
+            store.take_role(role.kind)
+            sends.role_taken()
+            offsets.keep_apart(role.is_slave)
+
+        role_services = RoleServices(
+            roles,
+            master={
+                "slaves": partial(_serve_slaves, store, config.bind_address, log_port),
+                "delayed messages": scheduled.run,
+                "timed messages": timers.run,
+                "transactions": transactions.run,
+            },
+            slave={
+                "copy of the log": follower.run,
+                "copies of tables": metadata.run,
+                "search for the master": MasterSearch(follower, registration.register_all).run,
+            },
+            take_role=take_role,
+        )
 
         # Who answers what.
         sends = SendProcessor(
@@ -220,7 +268,7 @@ class Broker:
             SendBackProcessor(live, retries, store, writer, stats).routes(),
             ReplyProcessor(live, sends, producers, writer, clock, store_host).routes(),
             PullProcessor(
-                live, topics, groups, offsets, consumers, long_polling, store, stats
+                live, topics, groups, offsets, consumers, long_polling, store, stats, reading
             ).routes(),
             ClientProcessor(live, topics, groups, producers, consumers, turns, clock).routes(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
@@ -241,6 +289,11 @@ class Broker:
             ConnectionAdminProcessor(producers, consumers, offsets, self.address).routes(),
             RelayAdminProcessor(live, topics, groups, consumers, store).routes(),
             StorageAdminProcessor(topics, consumers, store, runtime_info).routes(),
+            ReplicationAdminProcessor(
+                *(store, roles, follower, clock),
+                address=self.address,
+                log_address=f"{config.broker_ip2}:{log_port}",
+            ).routes(),
             ConfigAdminProcessor(live).routes(),
             TransactionAdminProcessor(transactions, store).routes(),
             ColdDataAdminProcessor(ColdDataLimits(live), store).routes(),
@@ -273,9 +326,7 @@ class Broker:
             _kept_on_disk(topics, groups, offsets),
             running("consumer offsets", OffsetSaving(live, offsets).run),
             running("statistics", stats.run),
-            running("delayed messages", scheduled.run),
-            running("timed messages", timers.run),
-            running("transactions", transactions.run),
+            running("services of the role", role_services.run),
             running("housekeeping", housekeeping.run),
             _listening(server, config.bind_address, config.listen_port),
             _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
@@ -283,6 +334,7 @@ class Broker:
             running("registration", registration.run),
             running("topics for all brokers", spreading.run),
         ):
+            await role_services.started()
             await registration.first_round()
             if self._owns_process:
                 _settle_memory()
@@ -331,6 +383,15 @@ async def _closing(client: RemotingClient) -> AsyncIterator[None]:
         await client.close()
 
 
+async def _serve_slaves(store: MessageStore, host: str, port: int, stop: asyncio.Event) -> None:
+    """Let slaves copy the log, while this is a master."""
+    await store.replicas.listen(host, port)
+    try:
+        await stop.wait()
+    finally:
+        await store.replicas.close()
+
+
 async def _with_addresses(config: BrokerConfig) -> BrokerConfig:
     """The configuration with a real port and numeric addresses in it."""
     return replace(
@@ -349,14 +410,15 @@ async def _numeric(host: str) -> str:
 
 
 def _free_port(host: str) -> int:
-    """A port that is free, and whose VIP port is free too."""
+    """A port that is free, together with those for clients in a hurry and for slaves."""
     while True:
-        with socket.socket() as first, socket.socket() as second:
+        with socket.socket() as first, socket.socket() as second, socket.socket() as third:
             first.bind((host, 0))
             port: int = first.getsockname()[1]
             try:
                 second.bind((host, port - _VIP_DISTANCE))
-            except OSError:
+                third.bind((host, port + 1))
+            except (OSError, OverflowError):
                 continue
             return port
 

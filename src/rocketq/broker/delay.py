@@ -36,6 +36,7 @@ from rocketq.common.service import asked_to_stop
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import get_property, remove_property, set_property
+from rocketq.remoting.bodies.offsets import DelayOffsetWrapper
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.store import MessageInner, MessageStore, PutStatus
 
@@ -351,6 +352,20 @@ class ScheduledMessages:
         if offsets != self._settled:
             await self._store.flush()
             self._settled = offsets
+            self._file.save()
+
+    def adopt(self, copied: DelayOffsetWrapper) -> None:
+        """Be the copy of the master's progress, while nothing is delivered here."""
+        assert self._loop is None, "a slave delivers nothing"
+        for number, offset in copied.offset_table.items():
+            level = self._levels.get(number)
+            if level is not None and offset >= 0:
+                level.offset = offset
+                level.is_known = True
+        if copied.data_version is not None:
+            self._version.load(copied.data_version)
+        if self.offsets() != self._settled:
+            self._settled = self.offsets()
             self._file.save()
 
     def offsets(self) -> dict[int, int]:

@@ -289,6 +289,12 @@ class LongPolling:
                 self._woken.append(_Woken(iter(list(group)), 0, -1, None))
             self._plan_turn()
 
+    def wake_all(self) -> None:
+        """Have every pull run once more: what it would be told has changed."""
+        for topic, queues in list(self._queues.items()):
+            for queue_id in list(queues):
+                self.wake_queue(topic, queue_id)
+
     def drop_peer(self, peer: Peer) -> None:
         """Forget the pulls of a connection that is gone."""
         pulls = self._by_peer.pop(peer, None)

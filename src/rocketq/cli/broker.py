@@ -8,6 +8,7 @@ from typing import Annotated
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
+from rocketq.broker.replication.role import first_role
 from rocketq.broker.settings.checks import COUNTING_KEYS
 from rocketq.cli import options
 from rocketq.cli.broker_processes import WITH_PARENT, stop_with_parent
@@ -23,6 +24,7 @@ from rocketq.cli.serving import (
 from rocketq.cli.settings import parse_assignments, print_options, read_file
 from rocketq.common.config import ConfigError
 from rocketq.store import StoreConfig
+from rocketq.store.config import BrokerRole
 
 
 def broker(
@@ -82,12 +84,22 @@ def build_configs(
         overrides.setdefault("brokerIP1", reachable_host(host, local_address))
     if port is not None:
         overrides["listenPort"] = str(port)
-    return load_configs(overrides)
+    broker, store = load_configs(overrides)
+    first_role(broker, store)  # raises what cannot be
+    return broker, store
 
 
-def broker_ports(config: BrokerConfig) -> list[int]:
-    """The ports a broker listens on: its own, and the one two below it for clients in a hurry."""
-    return [config.listen_port, config.listen_port - 2] if config.listen_port > 2 else []
+def broker_ports(config: BrokerConfig, store: StoreConfig) -> list[int]:
+    """The ports a broker listens on: its own, the one two below it for clients in a hurry.
+
+    And where it is a master, the one for its slaves.
+    """
+    if config.listen_port <= 2:
+        return []
+    ports = [config.listen_port, config.listen_port - 2]
+    if store.broker_role is not BrokerRole.SLAVE:
+        ports.append(store.ha_listen_port or config.listen_port + 1)
+    return ports
 
 
 def announce_ready(broker: Broker) -> None:
@@ -107,7 +119,7 @@ def run_broker(
     async def program(stop: asyncio.Event) -> None:
         if with_parent:
             stop_with_parent(stop)
-        check_ports_free(config.bind_address, broker_ports(config))
+        check_ports_free(config.bind_address, broker_ports(config, store_config))
         broker = Broker(config, store_config, config_path=config_file, owns_process=True)
         async with started(broker):
             announce(broker)

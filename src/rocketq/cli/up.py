@@ -130,7 +130,7 @@ def up(
         return
 
     async def program(stop: asyncio.Event) -> None:
-        check_ports_free(host, [namesrv_port, *broker_ports(broker_config)])
+        check_ports_free(host, [namesrv_port, *broker_ports(broker_config, store_config)])
         name_server = NameServer(namesrv_config)
         async with started(name_server):
             broker = Broker(
@@ -187,7 +187,7 @@ def _run_several(
             )
             for number, port in enumerate(ports)
         ]
-        used = [port for config in each for port in broker_ports(config)]
+        used = [port for config in each for port in broker_ports(config, store_config)]
         check_ports_free(host, [namesrv_config.listen_port, *used])
         name_server = NameServer(namesrv_config)
         async with started(name_server):

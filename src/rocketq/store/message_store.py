@@ -67,6 +67,7 @@ _SETTLED: Final = (
     "max_index_num",
     "flush_disk_type",
     "message_index_enable",
+    "broker_role",
 )
 _HOUSEKEEPING_S: Final = 1.0
 _IDLE_S: Final = 60.0

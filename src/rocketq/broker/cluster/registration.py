@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from rocketq.broker.config import BrokerConfig, LiveConfig
+from rocketq.broker.replication.master_location import MasterLocation
+from rocketq.broker.replication.role import RoleHolder
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.tables.topics import READ_WRITE, Topics
 from rocketq.common import json
@@ -35,6 +37,7 @@ from rocketq.remoting.headers import (
     QueryDataVersion,
     QueryDataVersionResponse,
     RegisterBroker,
+    RegisterBrokerResponse,
     UnregisterBroker,
 )
 
@@ -86,9 +89,18 @@ class Registration:
     """Keeps all NameServers informed while it runs."""
 
     def __init__(
-        self, live: LiveConfig, topics: Topics, client: RemotingClient, address: str
+        self,
+        live: LiveConfig,
+        topics: Topics,
+        client: RemotingClient,
+        address: str,
+        roles: RoleHolder,
+        location: MasterLocation,
     ) -> None:
+        """`location` is told of every answer that says where the master is."""
         self._live = live
+        self._roles = roles
+        self._location = location
         self._topics = topics
         self._client = client
         self._address = address
@@ -98,6 +110,7 @@ class Registration:
         topics.on_change(self.announce)
         topics.settles_with(self.announced)
         live.on_change(self._on_config_change)
+        roles.on_change(lambda role: self.register_all())
 
     # What others ask for
 
@@ -307,19 +320,17 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=self._address,
             cluster_name=config.broker_cluster_name,
-            ha_server_addr=f"{config.broker_ip2}:{self._ha_port}",
-            broker_id=config.broker_id,
+            ha_server_addr=f"{config.broker_ip2}:{ha_port(self._live)}",
+            broker_id=self._roles.current.broker_id,
             enable_acting_master=config.enable_slave_acting_master,
             compressed=False,
             body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
         )
         reply = await self._call(name_server.address, Command.request(header, body))
+        if self._roles.current.is_slave:
+            answer = reply.header(RegisterBrokerResponse)
+            self._location.tell(answer.master_addr, answer.ha_server_addr)
         return KVTable.decode(reply.body).table if len(reply.body) else None
-
-    @property
-    def _ha_port(self) -> int:
-        """Where slaves would connect; the port after ours unless the configuration says."""
-        return self._live.store.ha_listen_port or self._live.broker.listen_port + 1
 
     async def _is_out_of_date(self, name_server: _NameServer) -> bool:
         config = self._live.broker
@@ -327,7 +338,7 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=self._address,
             cluster_name=config.broker_cluster_name,
-            broker_id=config.broker_id,
+            broker_id=self._roles.current.broker_id,
         )
         body = self._topics.data_version.encode()
         reply = await self._call(name_server.address, Command.request(header, body))
@@ -339,7 +350,7 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=self._address,
             cluster_name=config.broker_cluster_name,
-            broker_id=config.broker_id,
+            broker_id=self._roles.current.broker_id,
         )
         try:
             async with asyncio.timeout(_PATIENCE_AT_STOP_S):
@@ -350,3 +361,8 @@ class Registration:
     async def _call(self, address: str, request: Command) -> Command:
         timeout_s = self._live.broker.register_broker_timeout_mills / 1000
         return check(await self._client.call(address, request, timeout_s))
+
+
+def ha_port(live: LiveConfig) -> int:
+    """Where slaves connect; the port after ours unless the configuration says."""
+    return live.store.ha_listen_port or live.broker.listen_port + 1

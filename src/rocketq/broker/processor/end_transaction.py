@@ -23,6 +23,7 @@ from rocketq.message.properties.codec import PropertyName
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.headers import EndTransaction
 from rocketq.store import AppendResult, MessageStore, PutStatus
+from rocketq.store.config import BrokerRole
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,10 @@ class EndTransactionProcessor:
         return {EndTransaction.CODE: self._end}
 
     def _end(self, request: Command, connection: Connection) -> Command | Awaitable[Command] | None:
+        if self._store.role is BrokerRole.SLAVE:
+            raise RequestRejected(
+                ResponseCode.SLAVE_NOT_AVAILABLE, "this is a slave, which decides no transactions"
+            )
         header = request.header(EndTransaction)
         if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
             half = self._half_message(header)

@@ -22,6 +22,7 @@ cdef class PlainTopic:
 cdef class SendPath:
     cdef object _sends
     cdef object _live
+    cdef object _store
     cdef object _topics
     cdef object _append
     cdef object _append_batch
@@ -36,7 +37,7 @@ cdef class SendPath:
     cdef Py_ssize_t _unique_size
     cdef bint _waits
     cdef bint _is_open
-    cdef bint _flushes_first
+    cdef bint _waits_first
 
     @cython.locals(
         replies=list, waiting=list, safe_at="long long", is_plain="bint", born_host=bytes,

@@ -27,6 +27,7 @@ import re
 import cython
 
 from rocketq.message.hosts import encode_host
+from rocketq.store.config import BrokerRole
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp
@@ -62,6 +63,7 @@ class SendPath:
     def __init__(self, sends, live, topics, store, acknowledgements, stats, store_host):
         self._sends = sends
         self._live = live
+        self._store = store
         self._topics = topics
         self._append = store.append
         self._append_batch = store.append_batch
@@ -72,7 +74,7 @@ class SendPath:
         self._counted = []
         self._unique_at = 0
         self._unique_size = 0
-        self._configure()
+        self.configure()
         topics.on_change(self._on_topics_change)
         live.on_change(self._on_config_change)
 
@@ -80,9 +82,9 @@ class SendPath:
         self._plain.clear()
 
     def _on_config_change(self, before, after):
-        self._configure()
+        self.configure()
 
-    def _configure(self):
+    def configure(self):
         """Take over the options that matter here."""
         config = self._live.broker
         trace = "true" if config.trace_on else "false"
@@ -92,8 +94,9 @@ class SendPath:
             f"MSG_REGION\x01{config.region_id}\x02TRACE_ON\x01{trace}\x02"
             f"CLUSTER\x01{config.broker_cluster_name}\x02"
         ).encode()
-        self._is_open = config.start_accept_send_request_time_stamp <= 0
-        self._flushes_first = self._live.store.is_sync_flush
+        is_slave = self._store.role is BrokerRole.SLAVE
+        self._is_open = config.start_accept_send_request_time_stamp <= 0 and not is_slave
+        self._waits_first = is_slave or self._store.is_waited_for
 
     def handle_run(self, requests, connection):
         """Store the messages of a run; returns the replies that can be given at once."""
@@ -153,7 +156,7 @@ class SendPath:
                 replies.append(reply)
         if not waiting:
             return replies
-        if self._flushes_first and self._acknowledgements.when_safe(
+        if self._waits_first and self._acknowledgements.when_safe(
             safe_at, len(waiting), Answer(self._sends, waiting, connection)
         ):
             return replies
@@ -192,7 +195,7 @@ class SendPath:
         )
         if (
             self._waits
-            and self._flushes_first
+            and self._waits_first
             and request.flag & 3 != _ONEWAY
             and self._acknowledgements.when_safe(
                 result.physical_offset + result.size,

@@ -23,6 +23,7 @@ cdef class _Pull:
 
 cdef class PullProcessor:
     cdef object _live
+    cdef object _reading
     cdef object _topics
     cdef object _groups
     cdef object _offsets

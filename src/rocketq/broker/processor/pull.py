@@ -24,6 +24,7 @@ from rocketq.broker import remarks
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.long_polling import HeldPull, LongPolling
+from rocketq.broker.replication.reading import Reading
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
@@ -112,8 +113,10 @@ class PullProcessor:
         long_polling: LongPolling,
         store: MessageStore,
         stats: BrokerStats,
+        reading: Reading,
     ) -> None:
         self._live = live
+        self._reading = reading
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -160,6 +163,9 @@ class PullProcessor:
         """Refuse what is not allowed, find out what is wanted."""
         asked = pull.asked
         config = self._live.broker
+        refusal = self._reading.refusal
+        if refusal is not None:
+            raise RequestRejected(refusal.code, refusal.remark)
         if not config.is_readable:
             raise Forbidden(
                 Forbidden.BROKER, f"the broker[{config.broker_ip1}] pulling message is forbidden"
@@ -320,6 +326,11 @@ class PullProcessor:
         if code is None:  # no queue, or nothing in it ever
             moved = pull.start != 0
             code = ResponseCode.PULL_OFFSET_MOVED if moved else ResponseCode.PULL_NOT_FOUND
+        next_offset = result.next_offset
+        if self._reading.is_slave and code != ResponseCode.SUCCESS:
+            if code == ResponseCode.PULL_OFFSET_MOVED and not self._reading.corrects_offsets:
+                next_offset = pull.start
+            code = self._reading.code_on_slave(code, status)
         if code == ResponseCode.SUCCESS:
             self._stats.messages_got(
                 *(asked.consumer_group, asked.topic, asked.queue_id),
@@ -336,7 +347,7 @@ class PullProcessor:
             pull,
             code,
             _REMARKS[status],
-            result.next_offset,
+            next_offset,
             result.min_offset,
             result.max_offset,
             result,
@@ -397,11 +408,8 @@ class PullProcessor:
 
     def _suggested_broker(self, group: SubscriptionGroupConfig, result: GetResult | None) -> int:
         """Where to pull next time: a slave, for a group that is far behind."""
-        if not self._live.broker.slave_read_enable:
-            return 0
-        if result is not None and result.suggest_slave:
-            return group.which_broker_when_consume_slowly
-        return group.broker_id
+        is_far_behind = result is not None and result.suggest_slave
+        return self._reading.suggestion(group, is_far_behind=is_far_behind)
 
     # Holding
 

@@ -50,6 +50,7 @@ from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessa
 from rocketq.remoting.hot.headers import SendFields, scan_send_v2
 from rocketq.remoting.hot.replies import message_ids
 from rocketq.store import AppendResult, MessageInner, MessageStore, PutStatus
+from rocketq.store.config import BrokerRole
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +87,10 @@ _REFUSED: Final = {
         ResponseCode.SYSTEM_BUSY,
         remarks.broker_busy("PC_SYNCHRONIZED"),
     ),
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: (
+        ResponseCode.SYSTEM_ERROR,
+        "in-sync replicas not enough",
+    ),
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (
         ResponseCode.MESSAGE_ILLEGAL,
         "the message's delivery time is illegal",
@@ -103,6 +108,12 @@ def response_code(status: PutStatus) -> ResponseCode:
     if stored is not None:
         return stored
     return _REFUSED.get(status, (ResponseCode.SYSTEM_ERROR, ""))[0]
+
+
+def refuse_on_slave(store: MessageStore) -> None:
+    """A slave has no room of its own in the log, and says so as RocketMQ's does."""
+    if store.role is BrokerRole.SLAVE:
+        raise RequestRejected(ResponseCode.SYSTEM_BUSY, remarks.system_busy("REJECTREQUEST"))
 
 
 def check_stored(result: AppendResult) -> None:
@@ -230,6 +241,10 @@ class SendProcessor:
         self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
         return result
 
+    def role_taken(self) -> None:
+        """The store has another role: what is waited for, and what is taken, may be different."""
+        self._path.configure()
+
     # For the short way
 
     def handle_in_run(self, request: Command, connection: Connection) -> Command | None:
@@ -332,6 +347,7 @@ class SendProcessor:
     def check(self, request: Command, header: SendHeader, connection: Connection) -> TopicConfig:
         """Refuse what may not be stored; find or make the topic."""
         config = self._live.broker
+        refuse_on_slave(self._store)
         if self._clock.now_ms() < config.start_accept_send_request_time_stamp:
             raise RequestRejected(
                 ResponseCode.SYSTEM_ERROR,

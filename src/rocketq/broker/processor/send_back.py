@@ -9,6 +9,7 @@ and the id of its first record.
 import random
 
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.processor.send import refuse_on_slave
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.stored import stored_again
@@ -49,6 +50,7 @@ class SendBackProcessor:
         return {ConsumerSendMsgBack.CODE: self._send_back}
 
     def _send_back(self, request: Command, connection: Connection) -> Command:
+        refuse_on_slave(self._store)
         header = request.header(ConsumerSendMsgBack)
         group = self._retries.group(header.group, connection)
         if not self._live.broker.is_writable:

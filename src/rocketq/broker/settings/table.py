@@ -150,8 +150,41 @@ SECTIONS: Final = (
             live("maxFilterMessageSize", "Bytes of a queue a pull looks through.", 20, 1_048_576),
             live("enablePropertyFilter", "SQL92 expressions may be used."),
             live("filterSupportRetry", "They also hold for messages that come again."),
-            at_start("haListenPort", "The port NameServers are told for slaves.", 0, 65_535),
-            live("slaveReadEnable", "Sends groups that are far behind to a slave."),
+        ),
+    ),
+    Section(
+        "Replicas",
+        (
+            at_start(
+                "brokerRole",
+                "Whether it takes messages, and waits for its slaves.",
+                choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+            ),
+            at_start(
+                "haListenPort", "Where slaves copy the log; 0 is listenPort + 1.", 0, 65_535
+            ),
+            at_start(
+                "haMasterAddress", "Where a slave finds it, if not where NameServers say."
+            ),
+            live("inSyncReplicas", "Copies a SYNC_MASTER waits for, its own is one.", 0, 64),
+            live("minInSyncReplicas", "With fewer in sync it takes no message.", 0, 64),
+            live("enableAutoInSyncReplicas", "No more are waited for than are in sync."),
+            live("slaveTimeout", "Patience of who waits for slaves.", 1, 600_000),
+            live("haMaxGapNotInSync", "From so many bytes behind not in sync.", 1, _LONG),
+            live(
+                "haSlaveFallbehindMax",
+                "RocketMQ 4's: not waited for from so many bytes behind; 0 always waits.",
+                0,
+                _LONG,
+            ),
+            live("haTransferBatchSize", "Bytes sent at a time.", 1, 4_194_240),
+            live("haFlowControlEnable", "Limits what a slave is sent in a second."),
+            live("maxHaTransferByteInSecond", "To so many bytes.", 1, _LONG),
+            live("haSendHeartbeatInterval", "Silence before a sign of life.", 100, _DAY_MS),
+            live("haHousekeepingInterval", "Silence after which one is gone.", 1_000, _DAY_MS),
+            live("syncFromLastFile", "A new slave gets the last file of the log, else all."),
+            live("slaveReadEnable", "Slaves are read from by groups that are far behind."),
+            live("offsetCheckInSlave", "Slaves correct offsets that are out of range."),
         ),
     ),
     Section(
@@ -311,20 +344,12 @@ SECTIONS: Final = (
             not_there("tls.server.keyPath", "connections cannot be encrypted here", ""),
             not_there("tls.server.trustCertPath", "connections cannot be encrypted here", ""),
             not_there("tls.server.authClient", "clients cannot show certificates here", "false"),
-            not_there(
-                "brokerRole", "there are no replicas here, only ASYNC_MASTER", "ASYNC_MASTER"
-            ),
-            not_there("haMasterAddress", "there are no replicas here", ""),
-            not_there("totalReplicas", "there are no replicas here", "1"),
-            not_there("inSyncReplicas", "there are no replicas here to wait for", "1", "0"),
-            not_there("minInSyncReplicas", "there are no replicas here to wait for", "1", "0"),
-            not_there("allAckInSyncStateSet", "there are no replicas here to wait for", "false"),
-            not_there("enableAutoInSyncReplicas", "there are no replicas here", "false"),
-            not_there("duplicationEnable", "there are no replicas here", "false"),
-            not_there("enableSlaveActingMaster", "there are no slaves here", "false"),
+            not_there("allAckInSyncStateSet", "there is no controller", "false"),
+            not_there("duplicationEnable", "the log is copied by replicas alone", "false"),
+            not_there("enableSlaveActingMaster", "slaves cannot act as master here", "false"),
             not_there("enableControllerMode", "there is no controller", "false"),
             not_there("controllerAddr", "there is no controller", ""),
-            not_there("enableRemoteEscape", "there are no slaves here", "false"),
+            not_there("enableRemoteEscape", "slaves cannot act as master here", "false"),
             not_there("isInBrokerContainer", "one process runs one broker", "false"),
             not_there("isBrokerContainer", "one process runs one broker", "false"),
             not_there("enableDLegerCommitLog", "only the default store exists", "false"),
@@ -353,7 +378,7 @@ SECTIONS: Final = (
             not_there("enableBatchPush", "batches are not pushed", "false"),
             not_there("lockInStrictMode", "locks are this broker's alone", "false"),
             not_there("useStaticSubscription", "subscriptions come from clients", "false"),
-            not_there("highSpeedMode", "there are no replicas here", "false"),
+            not_there("highSpeedMode", "there is no such mode here", "false"),
             not_there("enableAcceleratedRecovery", "recovery has one way here", "false"),
         ),
     ),
@@ -449,17 +474,14 @@ SECTIONS: Final = (
                 useSeparateStorePathForRocksdbCQ useSingleRocksDBForAllConfigs""",
             ),
             *no_effect(
-                "Belongs to replicas and controllers, which are not there.",
-                """haSlaveFallbehindMax haSendHeartbeatInterval haHousekeepingInterval
-                haTransferBatchSize
-                haMaxGapNotInSync slaveTimeout offsetCheckInSlave brokerHeartbeatInterval
-                brokerNotActiveTimeoutMillis asyncLearner brokerElectionPriority
+                "Belongs to controllers and acting masters, which are not there.",
+                """totalReplicas brokerHeartbeatInterval brokerNotActiveTimeoutMillis asyncLearner brokerElectionPriority
                 checkSyncStateSetPeriod cleanOfflineBrokerInterval compatibleWithOldNameSrv
                 controllerHeartBeatTimeoutMills fetchControllerAddrByDnsLookup forwardTimeout
-                haFlowControlEnable haMaxTimeSlaveNotCatchup maxHaTransferByteInSecond
+                haMaxTimeSlaveNotCatchup
                 maxSlaveResendLength replicasPerDiskPartition sendHeartbeatTimeoutMillis
                 skipPreOnline syncBrokerMemberGroupPeriod syncBrokerMetadataPeriod
-                syncControllerMetadataPeriod syncFromLastFile syncMasterFlushOffsetWhenStartup""",
+                syncControllerMetadataPeriod syncMasterFlushOffsetWhenStartup""",
             ),
             *no_effect(
                 "Belongs to pop, which is not there.",

@@ -14,6 +14,8 @@ from rocketq.broker.timer import TimerMessages
 from rocketq.common.clock import Clock
 from rocketq.remoting.codes import Version
 from rocketq.store import MessageStore
+from rocketq.store.config import BrokerRole
+from rocketq.store.replication.follower import LogFollower
 
 _VERSION_NAME: Final = "V5_3_3"
 assert Version.CURRENT == Version.V5_3_3
@@ -40,6 +42,7 @@ class RuntimeInfo:
         scheduled: ScheduledMessages,
         timers: TimerMessages,
         clock: Clock,
+        follower: LogFollower,
     ) -> None:
         self._live = live
         self._store = store
@@ -47,6 +50,7 @@ class RuntimeInfo:
         self._scheduled = scheduled
         self._timers = timers
         self._clock = clock
+        self._follower = follower
         self._started_ms = clock.now_ms()
 
     def table(self) -> dict[str, str]:
@@ -55,6 +59,8 @@ class RuntimeInfo:
         table |= self._traffic()
         table |= _idle_pools()
         table |= self._timers.runtime_info()
+        if self._store.role is BrokerRole.SLAVE:
+            table |= self._copying()
         for level, (offset, end) in self._scheduled.progress().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return table
@@ -69,6 +75,12 @@ class RuntimeInfo:
             "runtime": _duration(self._clock.now_ms() - self._started_ms),
             "startAcceptSendRequestTimeStamp": str(config.start_accept_send_request_time_stamp),
         }
+
+    def _copying(self) -> dict[str, str]:
+        """Ours: how a slave stands to its master."""
+        divergence = self._follower.divergence
+        table = {"replicationState": self._follower.state.name}
+        return table if divergence is None else {**table, "replicationFault": str(divergence)}
 
     def _traffic(self) -> dict[str, str]:
         stats = self._stats

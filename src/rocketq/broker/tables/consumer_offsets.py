@@ -52,6 +52,8 @@ class ConsumerOffsets:
         self._offsets: OffsetTable = {}
         self._pulled: OffsetTable = {}
         self._resets: OffsetTable = {}
+        # What was committed here while this is a slave, and the master may not know.
+        self._apart: OffsetTable | None = None
 
     @property
     def data_version(self) -> DataVersion:
@@ -73,6 +75,8 @@ class ConsumerOffsets:
                 *(group, topic, queue_id, before, offset, client or "unknown"),
             )
         queues[queue_id] = offset
+        if self._apart is not None:
+            self._apart.setdefault(_key(group, topic), {})[queue_id] = offset
         self._file.touch()
         self._commits_since_version += 1
         if self._commits_since_version >= self._version_step:
@@ -127,6 +131,39 @@ class ConsumerOffsets:
         if not queues:
             del self._resets[key]
         return offset
+
+    # Copies
+
+    def keep_apart(self, is_slave: bool) -> None:
+        """Note what is committed here from now on, for the master; or no longer."""
+        if not is_slave:
+            self._apart = None
+        elif self._apart is None:
+            self._apart = {}
+
+    def committed_apart(self) -> list[tuple[str, str, int, int]]:
+        """Topic, group, queue and offset of what was committed here and not passed on."""
+        return [
+            (*_parts(key), queue_id, offset)
+            for key, queues in (self._apart or {}).items()
+            for queue_id, offset in queues.items()
+        ]
+
+    def passed_on(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        """The master knows of a commit, or does not want to; a later one counts anew."""
+        queues = (self._apart or {}).get(_key(group, topic), {})
+        if queues.get(queue_id) == offset:
+            del queues[queue_id]
+
+    def adopt(self, copied: ConsumerOffsetWrapper) -> None:
+        """Be the copy of the master's table, with what was committed here and not passed on."""
+        self._offsets = _copy(copied.offset_table)
+        for key, queues in (self._apart or {}).items():
+            for queue_id, offset in queues.items():
+                self._offsets.setdefault(key, {})[queue_id] = offset
+        if copied.data_version is not None:
+            self._version.load(copied.data_version)
+        self._file.touch()
 
     # Groups and topics
 

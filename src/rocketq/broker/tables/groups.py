@@ -50,6 +50,15 @@ _BROADCASTING = frozenset(
 )
 
 
+def _built_in() -> dict[str, SubscriptionGroupConfig]:
+    return {
+        name: SubscriptionGroupConfig(
+            group_name=name, consume_broadcast_enable=name in _BROADCASTING
+        )
+        for name in BUILT_IN
+    }
+
+
 class SubscriptionGroups:
     """The table of groups. Changed by processors in the loop."""
 
@@ -58,12 +67,7 @@ class SubscriptionGroups:
         self._unasked = Unasked(live)
         self._file = TableFile(path, self._encode)
         self._version = VersionCounter(clock)
-        self._table = {
-            name: SubscriptionGroupConfig(
-                group_name=name, consume_broadcast_enable=name in _BROADCASTING
-            )
-            for name in BUILT_IN
-        }
+        self._table = _built_in()
         self._forbidden: dict[str, dict[str, int]] = {}
 
     # Looking
@@ -129,6 +133,15 @@ class SubscriptionGroups:
         logger.info("group %s deleted", group)
         self._changed()
         return True
+
+    def adopt(self, copied: SubscriptionGroupWrapper) -> None:
+        """Be the copy of the master's table; built-in groups that it lacks stay."""
+        if copied.data_version == self._version.value:
+            return
+        self._table = _built_in() | dict(copied.subscription_group_table)
+        self._forbidden = {group: dict(each) for group, each in copied.forbidden_table.items()}
+        self._version.load(copied.data_version)
+        self._file.save()
 
     def disable_consume(self, group: str) -> None:
         """Stop a group's pulls until an administrator allows them again."""

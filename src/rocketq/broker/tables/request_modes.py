@@ -33,6 +33,14 @@ class RequestModes:
         self._file.save()
         await self._file.settled()
 
+    def adopt(self, copied: MessageRequestModeWrapper) -> None:
+        """Be the copy of the master's table."""
+        if copied.message_request_mode_map != self._modes:
+            self._modes = {
+                topic: dict(modes) for topic, modes in copied.message_request_mode_map.items()
+            }
+            self._file.save()
+
     def find(self, topic: str, group: str) -> SetMessageRequestMode | None:
         return self._modes.get(topic, {}).get(group)
 

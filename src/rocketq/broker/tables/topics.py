@@ -149,6 +149,16 @@ class Topics:
         self._tell([])
         return True
 
+    def adopt(self, copied: TopicConfigWrapper) -> None:
+        """Be the copy of the master's table; topics of our own system that it lacks stay."""
+        if copied.data_version == self._version.value:
+            return
+        own = {each.topic_name: each for each in self._own_topics()}
+        before, self._table = self._table, own | dict(copied.topic_config_table)
+        self._version.load(copied.data_version)
+        self._file.save()
+        self._tell([each for name, each in self._table.items() if before.get(name) != each])
+
     def create_on_send(
         self,
         name: str,

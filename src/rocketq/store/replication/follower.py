@@ -137,6 +137,7 @@ class LogFollower:
             link = await self._connect(address)
         except Diverged as divergence:
             self.divergence = divergence
+            self._change(FollowerState.READY)
             self._say(logging.ERROR, str(divergence))
             return False
         except (OSError, RocketqError, TimeoutError) as error:

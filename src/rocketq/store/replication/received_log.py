@@ -51,6 +51,7 @@ class ReceivedLog:
         self._stuck_at = -1
         self._mark_at = 0
         self._on_durable: Callable[[], None] | None = None
+        self._awaited: dict[asyncio.Future[None], int] = {}
 
     @property
     def begin(self) -> int:
@@ -73,6 +74,16 @@ class ReceivedLog:
     def begins_file(self, position: int) -> bool:
         return position % self._log.file_size == 0
 
+    async def reached(self, position: int) -> None:
+        """Wait until the log has come this far."""
+        if self._log.end < position:
+            arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaited[arrived] = position
+            try:
+                await arrived
+            finally:
+                self._awaited.pop(arrived, None)
+
     async def flush(self) -> None:
         """Wait until all of it is on the disk."""
         await self._flush.flush()
@@ -94,6 +105,10 @@ class ReceivedLog:
             self._cold.start_from(position)
         else:
             self._log.receive(position, pieces)
+        for arrived in [each for each, at in self._awaited.items() if at <= self._log.end]:
+            del self._awaited[arrived]
+            if not arrived.done():
+                arrived.set_result(None)
         if self._is_sync_flush:
             self._flush.request()
         elif not self._is_dispatch_planned:

@@ -35,6 +35,7 @@ from rocketq.remoting.headers import (
     ResetOffset,
 )
 from rocketq.store import MessageStore
+from rocketq.store.config import BrokerRole
 
 _OLDEST_RESETTABLE_CLIENT = 28
 _NO_OFFSET = 2**63 - 1
@@ -75,6 +76,8 @@ class OffsetAdminProcessor:
     # ------------------------------------------------------------------------ resetting
 
     def _reset(self, request: Command, connection: Connection) -> Command:
+        if self._store.role is BrokerRole.SLAVE:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
         header = request.header(ResetOffset)
         topic = self._topics.get(header.topic)
         if topic is None:

@@ -5,7 +5,6 @@ from rocketq.broker.processor.admin.remarks import PRESET
 from rocketq.broker.stats.runtime_info import RuntimeInfo
 from rocketq.broker.tables.topics import Topics
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
-from rocketq.remoting.bodies.replication import HARuntimeInfo
 from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.bodies.stats import ConsumeQueueData, ConsumeQueueView
 from rocketq.remoting.headers import QueryConsumeQueue
@@ -33,7 +32,6 @@ class StorageAdminProcessor:
         return {
             QueryConsumeQueue.CODE: self._queue_entries,
             RequestCode.GET_BROKER_RUNTIME_INFO: self._figures,
-            RequestCode.GET_BROKER_HA_STATUS: self._replication,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_expired_queues,
             RequestCode.CLEAN_UNUSED_TOPIC: self._clean_unused_topics,
             RequestCode.DELETE_EXPIRED_COMMITLOG: self._delete_expired_files,
@@ -41,12 +39,6 @@ class StorageAdminProcessor:
 
     def _figures(self, request: Command, connection: Connection) -> Command:
         return request.reply(body=KVTable(table=self._runtime_info.table()).encode())
-
-    def _replication(self, request: Command, connection: Connection) -> Command:
-        body = HARuntimeInfo(
-            master=True, master_commit_log_max_offset=self._store.max_physical_offset
-        )
-        return request.reply(body=body.encode())
 
     # ------------------------------------------------------------------ queue entries
 

@@ -1,0 +1,62 @@
+"""Background services that belong to a role, run for as long as it is held.
+
+Between two roles everything of the old one has stopped before anything of the new one starts,
+and in that moment the store takes the new role over.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+
+from rocketq.broker.replication.role import Role, RoleHolder
+from rocketq.common.service import BackgroundLoop, running
+
+
+class RoleServices:
+    """Runs what the role of the moment wants to have run."""
+
+    def __init__(
+        self,
+        roles: RoleHolder,
+        *,
+        master: Mapping[str, BackgroundLoop],
+        slave: Mapping[str, BackgroundLoop],
+        take_role: Callable[[Role], None],
+    ) -> None:
+        self._roles = roles
+        self._master = master
+        self._slave = slave
+        self._take_role = take_role
+        self._has_changed = asyncio.Event()
+        self._has_started = asyncio.Event()
+        roles.on_change(lambda role: self._has_changed.set())
+
+    async def started(self) -> None:
+        """Wait until the services of the current role have begun."""
+        await self._has_started.wait()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        stopping: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                self._has_changed.clear()
+                role = self._roles.current
+                self._take_role(role)
+                async with AsyncExitStack() as services:
+                    for name, loop in (self._slave if role.is_slave else self._master).items():
+                        await services.enter_async_context(running(name, loop))
+                    await asyncio.sleep(0)  # they begin in the next turn
+                    self._has_started.set()
+                    await self._until_change(stopping)
+                self._has_started.clear()
+        finally:
+            stopping.cancel()
+            with suppress(asyncio.CancelledError):
+                await stopping
+
+    async def _until_change(self, stopping: asyncio.Future[bool]) -> None:
+        changed = asyncio.ensure_future(self._has_changed.wait())
+        try:
+            await asyncio.wait((changed, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
