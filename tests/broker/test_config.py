@@ -139,9 +139,9 @@ def test_the_page_is_made_from_the_table() -> None:
 ASKS_FOR_MORE = [
     *(("aclEnable", "true"), ("authenticationEnabled", "true"), ("authorizationEnabled", "true")),
     *(("tls.server.mode", "enforcing"), ("tls.config.file", "/tls.properties"), ("useTLS", "true")),
-    *(("brokerRole", "SLAVE"), ("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2")),
-    *(("enableControllerMode", "true"), ("totalReplicas", "3"), ("minInSyncReplicas", "2")),
-    *(("haMasterAddress", "10.0.0.1:10912"), ("storeType", "defaultRocksDB")),
+    *(("brokerRole", "LEARNER"), ("inSyncReplicas", "65"), ("enableSlaveActingMaster", "true")),
+    *(("enableControllerMode", "true"), ("controllerAddr", "10.0.0.1:9878")),
+    *(("allAckInSyncStateSet", "true"), ("storeType", "defaultRocksDB")),
     *(("metricsExporterType", "PROM"), ("enableLmq", "true")),
 ]
 

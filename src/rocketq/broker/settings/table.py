@@ -144,7 +144,7 @@ SECTIONS: Final = (
             at_start(
                 "accessMessageInMemoryMaxRatio",
                 "Per cent of the memory within which messages count as being in it.",
-                1,
+                0,
                 100,
             ),
             live("maxFilterMessageSize", "Bytes of a queue a pull looks through.", 20, 1_048_576),
@@ -160,12 +160,8 @@ SECTIONS: Final = (
                 "Whether it takes messages, and waits for its slaves.",
                 choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
             ),
-            at_start(
-                "haListenPort", "Where slaves copy the log; 0 is listenPort + 1.", 0, 65_535
-            ),
-            at_start(
-                "haMasterAddress", "Where a slave finds it, if not where NameServers say."
-            ),
+            at_start("haListenPort", "Where slaves copy the log; 0 is listenPort + 1.", 0, 65_535),
+            at_start("haMasterAddress", "Where a slave finds it, if not where NameServers say."),
             live("inSyncReplicas", "Copies a SYNC_MASTER waits for, its own is one.", 0, 64),
             live("minInSyncReplicas", "With fewer in sync it takes no message.", 0, 64),
             live("enableAutoInSyncReplicas", "No more are waited for than are in sync."),
@@ -475,7 +471,8 @@ SECTIONS: Final = (
             ),
             *no_effect(
                 "Belongs to controllers and acting masters, which are not there.",
-                """totalReplicas brokerHeartbeatInterval brokerNotActiveTimeoutMillis asyncLearner brokerElectionPriority
+                """totalReplicas brokerHeartbeatInterval brokerNotActiveTimeoutMillis asyncLearner
+                brokerElectionPriority
                 checkSyncStateSetPeriod cleanOfflineBrokerInterval compatibleWithOldNameSrv
                 controllerHeartBeatTimeoutMills fetchControllerAddrByDnsLookup forwardTimeout
                 haMaxTimeSlaveNotCatchup
