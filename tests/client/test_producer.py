@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 from collections import Counter
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -550,3 +550,12 @@ async def test_without_retries_the_first_failure_is_final() -> None:
             await asyncio.to_thread(broker.stop)
             with pytest.raises(SendFailed, match="sent 1 times"):
                 await producer.send(Message(topic, b"x"))
+
+
+async def test_something_else_than_a_message_is_named(producer: Producer) -> None:
+    wrong: Any = b"x"
+    for send in (producer.send, producer.send_oneway, producer.request):
+        with pytest.raises(TypeError, match=r"b'x' is no Message: send one"):
+            await send(wrong)
+    with pytest.raises(TypeError, match="'x' is no Message"):
+        await producer.send_batch([Message("orders", b"x"), wrong])

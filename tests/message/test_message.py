@@ -3,10 +3,13 @@
 import copy
 import pickle
 import struct
+from array import array
+from typing import Any
 
 import pytest
 
 from rocketq.message import InvalidProperty, Message, MessageExt, MessageQueue
+from rocketq.message.names import InvalidName
 from rocketq.message.properties.codec import encode_properties
 from rocketq.message.record.reader import decode_record
 from rocketq.message.record.writer import new_record
@@ -170,3 +173,42 @@ def test_queues_sort_by_topic_broker_and_number() -> None:
     ]
     assert sorted(queues) == [queues[3], queues[2], queues[1], queues[0]]
     assert str(queues[0]) == "b@x:0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("orders", {"a": 1}), "a body is bytes, not a dict: encode it first"),
+        (("orders", 5), "a body is bytes, not an int"),
+        (("orders", "text"), "encode the text first"),
+        ((b"orders", b"x"), "a topic is a text, not a bytes"),
+    ],
+)
+def test_wrong_types_are_named_at_once(arguments: tuple[Any, Any], complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        Message(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"tags": 5}, "tags is one tag, a text, not 5"),
+        ({"keys": 5}, "keys are texts"),
+        ({"keys": [5]}, "keys are texts"),
+        ({"properties": {"shop": 7}}, "'shop' has the value 7"),
+        ({"delay_level": "1"}, "delay_level is a number"),
+    ],
+)
+def test_wrong_types_of_options_are_named_at_once(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        Message("orders", b"x", **options)
+
+
+def test_a_message_needs_a_topic() -> None:
+    with pytest.raises(InvalidName, match="needs a topic"):
+        Message("", b"x")
+
+
+@pytest.mark.parametrize("body", [bytearray(b"abc"), memoryview(b"abc"), array("B", b"abc")])
+def test_a_body_may_be_anything_with_bytes(body: Any) -> None:
+    assert Message("orders", body).body == b"abc"

@@ -1,59 +1,37 @@
-"""Where the SDK's public names are defined: what `rocketq` and `rocketq.aio` offer.
+"""The public names that `rocketq` and `rocketq.aio` share.
 
-Only text, no imports: the names are loaded when they are used.
+A list for type checkers, read as text by `rocketq.common.lazy_names`: nothing is imported before
+it is used.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING
 
-SHARED: Final = {
-    "AllocationStrategy": "rocketq.client.consumer.allocation",
-    "Average": "rocketq.client.consumer.allocation",
-    "AverageByCircle": "rocketq.client.consumer.allocation",
-    "ConsistentHash": "rocketq.client.consumer.allocation",
-    "ConsumeFrom": "rocketq.client.consumer.start_offset",
-    "ConsumeLater": "rocketq.client.consumer.push.listener",
-    "ConsumeStatus": "rocketq.client.consumer.push.listener",
-    "Delivery": "rocketq.client.consumer.push.listener",
-    "FixedQueues": "rocketq.client.consumer.allocation",
-    "MachineRoom": "rocketq.client.consumer.allocation",
-    "MachineRoomNearby": "rocketq.client.consumer.allocation",
-    "Message": "rocketq.message.message",
-    "MessageExt": "rocketq.message.message",
-    "MessageQueue": "rocketq.message.queue",
-    "PullResult": "rocketq.client.consumer.pull_result",
-    "PullStatus": "rocketq.client.consumer.pull_result",
-    "PullTurn": "rocketq.client.consumer.pull.schedule",
-    "RocketqError": "rocketq.common.errors",
-    "RocketqHandler": "rocketq.client.extras.log_handler",
-    "SendResult": "rocketq.client.producer.result",
-    "SendStatus": "rocketq.client.producer.result",
-    "Sql": "rocketq.client.consumer.subscription",
-    "TransactionSendResult": "rocketq.client.producer.transaction",
-    "TransactionState": "rocketq.client.producer.transaction",
-    "by_hash": "rocketq.client.producer.selectors",
-    "by_random": "rocketq.client.producer.selectors",
-    "errors": "rocketq.client.errors",
-    "reply_to": "rocketq.client.producer.request_reply",
-}
-
-BLOCKING: Final = {
-    **SHARED,
-    "LitePullConsumer": "rocketq.client.blocking.consumers",
-    "Producer": "rocketq.client.blocking.producer",
-    "PullConsumer": "rocketq.client.blocking.consumers",
-    "PullSchedule": "rocketq.client.blocking.consumers",
-    "PushConsumer": "rocketq.client.blocking.consumers",
-    "TransactionProducer": "rocketq.client.blocking.producer",
-}
-
-ASYNCIO: Final = {
-    **SHARED,
-    "LitePullConsumer": "rocketq.client.consumer.lite.consumer",
-    "Producer": "rocketq.client.producer.producer",
-    "PullConsumer": "rocketq.client.consumer.pull.consumer",
-    "PullSchedule": "rocketq.client.consumer.pull.schedule",
-    "PushConsumer": "rocketq.client.consumer.push.consumer",
-    "TransactionProducer": "rocketq.client.producer.transaction",
-    "Template": "rocketq.client.extras.template",
-    "run": "rocketq.client.blocking.loop_thread",
-}
+if TYPE_CHECKING:
+    from rocketq.client import errors as errors
+    from rocketq.client.consumer.allocation import AllocationStrategy as AllocationStrategy
+    from rocketq.client.consumer.allocation import Average as Average
+    from rocketq.client.consumer.allocation import AverageByCircle as AverageByCircle
+    from rocketq.client.consumer.allocation import ConsistentHash as ConsistentHash
+    from rocketq.client.consumer.allocation import FixedQueues as FixedQueues
+    from rocketq.client.consumer.allocation import MachineRoom as MachineRoom
+    from rocketq.client.consumer.allocation import MachineRoomNearby as MachineRoomNearby
+    from rocketq.client.consumer.pull.schedule import PullTurn as PullTurn
+    from rocketq.client.consumer.pull_result import PullResult as PullResult
+    from rocketq.client.consumer.pull_result import PullStatus as PullStatus
+    from rocketq.client.consumer.push.listener import ConsumeLater as ConsumeLater
+    from rocketq.client.consumer.push.listener import ConsumeStatus as ConsumeStatus
+    from rocketq.client.consumer.push.listener import Delivery as Delivery
+    from rocketq.client.consumer.start_offset import ConsumeFrom as ConsumeFrom
+    from rocketq.client.consumer.subscription import Sql as Sql
+    from rocketq.client.extras.log_handler import RocketqHandler as RocketqHandler
+    from rocketq.client.producer.request_reply import reply_to as reply_to
+    from rocketq.client.producer.result import SendResult as SendResult
+    from rocketq.client.producer.result import SendStatus as SendStatus
+    from rocketq.client.producer.selectors import by_hash as by_hash
+    from rocketq.client.producer.selectors import by_random as by_random
+    from rocketq.client.producer.transaction import TransactionSendResult as TransactionSendResult
+    from rocketq.client.producer.transaction import TransactionState as TransactionState
+    from rocketq.common.errors import RocketqError as RocketqError
+    from rocketq.message.message import Message as Message
+    from rocketq.message.message import MessageExt as MessageExt
+    from rocketq.message.queue import MessageQueue as MessageQueue

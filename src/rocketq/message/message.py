@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rocketq.common.memory import Buffer
-from rocketq.message import compression, hosts, ids
+from rocketq.common.signatures import SourceSignature
+from rocketq.message import compression, hosts, ids, names
 from rocketq.message.properties.codec import (
     PropertyName,
     check_user_property,
@@ -39,6 +40,7 @@ class Message:
     """
 
     __slots__ = ("_body", "_flag", "_properties", "_topic")
+    __signature__ = SourceSignature()
 
     _topic: str | None
     _body: bytes | None
@@ -73,6 +75,8 @@ class Message:
         wait_store_ok: whether the broker answers only when the message is as safe as it is
             configured to make it.
         """
+        if type(topic) is not str or not topic:
+            _check_topic(topic)
         self._topic = topic
         self._flag = flag
         self._properties = {}
@@ -82,7 +86,7 @@ class Message:
             self.body = body
         if properties:
             for name, value in properties.items():
-                check_user_property(name, value)
+                _check_property(name, value)
             self._properties.update(properties)
         if tags:
             self.tags = tags
@@ -127,9 +131,7 @@ class Message:
     @body.setter
     def body(self, body: Buffer) -> None:
         if type(body) is not bytes:
-            if isinstance(body, str):
-                raise TypeError("a body is bytes: encode the text first, body=text.encode()")
-            body = bytes(body)
+            body = _body_of(body)
         self._body = body
 
     @property
@@ -162,7 +164,7 @@ class Message:
 
     def put_user_property(self, name: str, value: str) -> None:
         """Set a property of your own; names that RocketMQ uses itself are refused."""
-        check_user_property(name, value)
+        _check_property(name, value)
         self.properties[name] = value
 
     def encoded_properties(self) -> bytes:
@@ -175,6 +177,8 @@ class Message:
 
     @tags.setter
     def tags(self, tags: str | None) -> None:
+        if tags is not None and not isinstance(tags, str):
+            raise TypeError(f"tags is one tag, a text, not {tags!r}")
         self._set(PropertyName.TAGS, tags)
 
     @property
@@ -184,7 +188,10 @@ class Message:
 
     @keys.setter
     def keys(self, keys: str | Iterable[str]) -> None:
-        text = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        try:
+            text = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        except TypeError:
+            raise TypeError(f"keys are texts, one or several, not {keys!r}") from None
         self._set(PropertyName.KEYS, text or None)
 
     @property
@@ -195,6 +202,8 @@ class Message:
 
     @delay_level.setter
     def delay_level(self, level: int) -> None:
+        if not isinstance(level, int):
+            raise TypeError(f"delay_level is a number, not {level!r}")
         self._set(PropertyName.DELAY, str(level) if level else None)
 
     @property
@@ -253,6 +262,36 @@ class Message:
             f"{type(self).__name__}(topic={self.topic!r}, body=<{len(self.body)} bytes>, "
             f"properties={self.properties!r})"
         )
+
+
+def _check_topic(topic: object) -> None:
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is a text, not {_named(topic)}")
+    if not topic:
+        raise names.InvalidName("a message needs a topic: this one is empty")
+
+
+def _check_property(name: str, value: str) -> None:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"properties are texts: {name!r} has the value {value!r}")
+    check_user_property(name, value)
+
+
+def _body_of(body: Buffer) -> bytes:
+    if isinstance(body, str):
+        raise TypeError("a body is bytes: encode the text first, body=text.encode()")
+    try:
+        return bytes(memoryview(body))
+    except TypeError:
+        raise TypeError(
+            f"a body is bytes, not {_named(body)}: encode it first, as in "
+            "body=json.dumps(value).encode()"
+        ) from None
+
+
+def _named(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 class MessageExt(Message):

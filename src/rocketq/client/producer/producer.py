@@ -204,6 +204,8 @@ class Producer:
         With `max_pending_sends` unanswered it raises `TooManyPending`: await some first.
         """
         self._started()
+        if not isinstance(message, Message):
+            raise _no_message(message)
         sender = self._sender
         if len(sender.pending) >= self.config.max_pending_sends:
             raise TooManyPending(self.config.max_pending_sends)
@@ -233,6 +235,8 @@ class Producer:
     ) -> None:
         """Send a message without a receipt: fast, and lost silently when something breaks."""
         self._started()
+        if not isinstance(message, Message):
+            raise _no_message(message)
         outgoing = self._preparation.single(message)
         await self._sender.attempts.send_oneway(
             outgoing, self._choice(message, queue, selector, key)
@@ -252,7 +256,11 @@ class Producer:
         """
         self._started()
         choice = None if queue is None else _fixed(queue)
-        parts = self._preparation.batches(list(messages))
+        batch = list(messages)
+        for message in batch:
+            if not isinstance(message, Message):
+                raise _no_message(message)
+        parts = self._preparation.batches(batch)
         if choice is None and len(parts) > 1:
             logger.debug("a batch is split into %d requests", len(parts))
         sends = [self._sender.start(part, choice, timeout_s) for part in parts]
@@ -274,6 +282,8 @@ class Producer:
     ) -> MessageExt:
         """Send a message and wait for the reply of whoever consumes it (`reply_to`)."""
         instance = self._started()
+        if not isinstance(message, Message):
+            raise _no_message(message)
         budget_s = self.config.send_timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -380,6 +390,13 @@ class Producer:
         addresses = {instance.routes.master(queue.broker_name) for queue in info.queues}
         if any(address and instance.broker_version(address) is None for address in addresses):
             await instance.heartbeat()
+
+
+def _no_message(value: object) -> TypeError:
+    return TypeError(
+        f"{value!r:.60} is no Message: send one of its own, as in "
+        'producer.send(Message("orders", b"..."))'
+    )
 
 
 def _fixed(queue: MessageQueue) -> QueueChoice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
+from rocketq.common.signatures import SourceSignature
 from rocketq.message.queue import MessageQueue
 
 
@@ -34,6 +35,7 @@ class SendResult:
         "trace_on",
         "transaction_id",
     )
+    __signature__ = SourceSignature()
 
     def __init__(
         self,
