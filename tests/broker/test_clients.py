@@ -1,6 +1,7 @@
 """Who is connected: producers and consumers by group, and what they are told."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -270,3 +271,27 @@ def test_an_expression_is_read_by_the_first_pull_and_not_by_heartbeats(
     assert group.subscriptions["topic-7"].filter is None
     assert group.subscriptions["topic-7"].error is None
     assert read == ["a > 5"]
+
+
+def test_a_client_of_many_groups_leaves_in_a_time_that_grows_with_them_alone() -> None:
+    """Counted in steps: it used to be looked for in every group, once for each of its own."""
+    steps = []
+    for count in (500, 1_000):
+        producers = ProducerTable(ManualClock())
+        connection = cast(Connection, FakeConnection(1))
+        channel = ClientChannel(connection, "client", 0, 0, 0)
+        for number in range(count):
+            producers.register(f"group-{number}", channel)
+        calls = 0
+
+        def note(*event: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(note)
+        producers.drop_connection(connection)
+        sys.setprofile(None)
+        steps.append(calls)
+        assert producers.groups() == []
+        assert producers.find("client") is None
+    assert steps[1] < 3 * steps[0]

@@ -10,9 +10,11 @@ from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import BrokerConfig, LiveConfig
 from rocketq.broker.housekeeping import Housekeeping
+from rocketq.broker.queue_locks import LOCK_LIFETIME_MS, QueueLocks
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.clock import ManualClock
+from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Connection
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import ConsumerData, SubscriptionData
@@ -43,8 +45,9 @@ class House:
         self.offsets = ConsumerOffsets(folder / "offsets.json", self.clock)
         self.producers = ProducerTable(self.clock)
         self.consumers = ConsumerTable(live, self.groups, self.clock)
+        self.locks = QueueLocks(self.clock)
         self.keeping = Housekeeping(
-            live, self.groups, self.offsets, self.producers, self.consumers, store
+            *(live, self.groups, self.offsets, self.producers, self.consumers, self.locks), store
         )
 
     def join(self, group: str) -> ClosableConnection:
@@ -137,3 +140,17 @@ async def test_a_filler_is_not_far_behind(tmp_path: Path, monkeypatch: pytest.Mo
     assert stored is not None
     assert stored.consume_enable
     await house.groups.settled()
+
+
+async def test_locks_nobody_renews_are_forgotten(tmp_path: Path) -> None:
+    house = House(tmp_path, None)
+    queues = [MessageQueue("topic", "broker-t", number) for number in range(100)]
+    house.locks.lock("group", "one", queues)
+    house.clock.advance(LOCK_LIFETIME_MS // 2)
+    house.locks.lock("group", "one", queues[:1])
+    house.clock.advance(LOCK_LIFETIME_MS // 2 + 1)
+
+    house.keeping.look_around()
+
+    assert len(house.locks) == 1
+    assert house.locks.holder("group", queues[0]) == "one"

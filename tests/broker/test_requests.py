@@ -247,6 +247,8 @@ async def test_where_a_queue_begins_and_ends(broker: TestBroker) -> None:
 
 async def test_a_queue_is_locked_by_one_client_at_a_time(broker: TestBroker) -> None:
     queues = [MessageQueue("topic", "broker-t", queue_id) for queue_id in range(3)]
+    await broker.send("topic")
+    await broker.heartbeat(group="group", topic="topic")
 
     async def lock(client_id: str, wanted: list[MessageQueue]) -> list[MessageQueue]:
         body = LockBatchRequest(consumer_group="group", client_id=client_id, mq_set=wanted)

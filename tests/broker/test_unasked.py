@@ -5,10 +5,22 @@ from pathlib import Path
 import pytest
 
 from rocketq.message.names import retry_topic
+from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, RemotingClient, RequestCode, ResponseCode
+from rocketq.remoting.bodies.connections import ProducerTable
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from rocketq.remoting.headers import CreateTopic, GetAllTopicConfig, GetTopicConfig, HeartBeat
+from rocketq.remoting.bodies.locks import LockBatchRequest, LockBatchResponse
+from rocketq.remoting.bodies.registration import TopicConfigWrapper
+from rocketq.remoting.headers import (
+    CreateTopic,
+    GetAllTopicConfig,
+    GetConsumerListByGroup,
+    GetTopicConfig,
+    HeartBeat,
+    ResetOffset,
+    UpdateConsumerOffset,
+)
 from tests.broker.harness import TestBroker, running_broker
 
 
@@ -22,8 +34,6 @@ def heartbeat(groups: list[str], producers: list[str] | None = None) -> Command:
 
 
 async def topics(broker: TestBroker) -> set[str]:
-    from rocketq.remoting.bodies.registration import TopicConfigWrapper
-
     reply = await broker.call(Command.request(GetAllTopicConfig()))
     return set(TopicConfigWrapper.decode(reply.body).topic_config_table)
 
@@ -103,3 +113,48 @@ async def test_a_topic_has_a_limited_number_of_queues(tmp_path: Path, count: int
         assert refused.code == ResponseCode.INVALID_PARAMETER
         missing = await broker.call(Command.request(GetTopicConfig(topic="wide")))
         assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_a_connection_is_in_so_many_groups_and_no_more(tmp_path: Path) -> None:
+    groups = [f"group-{number}" for number in range(40)]
+    async with running_broker(tmp_path, max_groups_per_connection=30) as broker:
+        for _ in range(2):  # the second renews what the first has registered
+            reply = await broker.call(heartbeat(groups, groups))
+            assert reply.code == ResponseCode.SUCCESS
+        reply = await broker.call(Command.request(RequestCode.GET_ALL_PRODUCER_INFO))
+        assert len(ProducerTable.decode(reply.body).data) == 30
+        for group, code in (("group-29", 0), ("group-30", ResponseCode.SYSTEM_ERROR)):
+            request = Command.request(GetConsumerListByGroup(consumer_group=group))
+            assert (await broker.call(request)).code == code
+
+
+async def test_only_queues_that_are_there_are_locked(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.send("orders")
+        await broker.heartbeat(group="group", topic="orders")
+        queues = [
+            *(MessageQueue("orders", "broker-t", number) for number in range(-1, 10)),
+            *(MessageQueue(f"invented-{number}", "broker-t", 0) for number in range(10)),
+        ]
+        body = LockBatchRequest(consumer_group="group", client_id="client", mq_set=queues)
+        reply = await broker.call(Command.request(RequestCode.LOCK_BATCH_MQ, body=body.encode()))
+        assert LockBatchResponse.decode(reply.body).lock_ok_mq_set == queues[1:5]
+        body = LockBatchRequest(consumer_group="invented", client_id="client", mq_set=queues)
+        reply = await broker.call(Command.request(RequestCode.LOCK_BATCH_MQ, body=body.encode()))
+        assert reply.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+@pytest.mark.parametrize("queue_id", [-1, 4, 2**20, 2**31 - 1])
+async def test_offsets_are_taken_for_queues_that_are_there(tmp_path: Path, queue_id: int) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.send("orders")
+        await broker.heartbeat(group="group", topic="orders")
+        header = UpdateConsumerOffset(
+            consumer_group="group", topic="orders", queue_id=queue_id, commit_offset=5
+        )
+        refused = await broker.call(Command.request(header))
+        assert refused.code == ResponseCode.INVALID_PARAMETER
+        reset = ResetOffset(
+            topic="orders", group="group", queue_id=max(queue_id, 4), timestamp=0, is_force=True
+        )
+        assert (await broker.call(Command.request(reset))).code == ResponseCode.INVALID_PARAMETER

@@ -216,7 +216,7 @@ class Broker:
         timers = TimerMessages(live, store, stats, clock)
         writer.add_transformation(timers.transform)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
-        housekeeping = Housekeeping(live, groups, offsets, producers, consumers, store)
+        housekeeping = Housekeeping(live, groups, offsets, producers, consumers, locks, store)
         client = RemotingClient()
         registration = Registration(live, topics, client, self.address, roles, location)
         topic_routes = TopicRoutes(live, topics, client, clock)
@@ -272,23 +272,24 @@ class Broker:
             ).routes(),
             ClientProcessor(live, topics, groups, producers, consumers, turns, clock).routes(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
-            LockProcessor(locks).routes(),
+            LockProcessor(locks, topics, groups).routes(),
             TimerProcessor(live, topics, timers, writer, clock, store_host).routes(),
             QueryProcessor(live, store).routes(),
             EndTransactionProcessor(live, transactions, writer, store, stats, clock).routes(),
             AssignmentProcessor(topics, groups, consumers, modes, topic_routes).routes(),
             # Administration.
-            TopicAdminProcessor(live, topics, offsets, store, stats).routes(),
-            GroupAdminProcessor(live, groups, offsets, stats).routes(),
+            TopicAdminProcessor(live, topics, offsets, store, stats, turns).routes(),
+            GroupAdminProcessor(live, groups, offsets, stats, turns).routes(),
             OffsetAdminProcessor(
-                live, topics, groups, offsets, consumers, scheduled, long_polling, store
+                live, topics, groups, offsets, consumers, scheduled, long_polling, store, turns
             ).routes(),
             ProgressAdminProcessor(
-                *(live, topics, groups, offsets, consumers, store, stats, clock), self.address
+                *(live, topics, groups, offsets, consumers, store, stats, turns, clock),
+                self.address,
             ).routes(),
-            ConnectionAdminProcessor(producers, consumers, offsets, self.address).routes(),
+            ConnectionAdminProcessor(producers, consumers, offsets, turns, self.address).routes(),
             RelayAdminProcessor(live, topics, groups, consumers, store).routes(),
-            StorageAdminProcessor(topics, consumers, store, runtime_info).routes(),
+            StorageAdminProcessor(topics, consumers, store, runtime_info, turns).routes(),
             ReplicationAdminProcessor(
                 *(store, roles, follower, clock),
                 address=self.address,

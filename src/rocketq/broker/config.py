@@ -88,6 +88,7 @@ class BrokerConfig:
     max_topics_made_unasked: int = 100_000
     max_groups_made_unasked: int = 100_000
     max_made_per_connection: int = 50_000
+    max_groups_per_connection: int = 10_000
 
     # Sending.
     region_id: str = "DefaultRegion"

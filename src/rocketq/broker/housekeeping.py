@@ -6,6 +6,7 @@ import logging
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.common.service import asked_to_stop
@@ -27,6 +28,7 @@ class Housekeeping:
         offsets: ConsumerOffsets,
         producers: ProducerTable,
         consumers: ConsumerTable,
+        locks: QueueLocks,
         store: MessageStore,
     ) -> None:
         self._live = live
@@ -34,15 +36,25 @@ class Housekeeping:
         self._offsets = offsets
         self._producers = producers
         self._consumers = consumers
+        self._locks = locks
         self._store = store
 
     async def run(self, stop: asyncio.Event) -> None:
         rounds = 0
         while not await asked_to_stop(stop, within_s=_PERIOD_S):
             rounds += 1
-            self.expire_clients()
-            if rounds % _ROUNDS_BETWEEN_PROTECTIONS == 0:
-                self.protect()
+            try:
+                self.look_around()
+                if rounds % _ROUNDS_BETWEEN_PROTECTIONS == 0:
+                    self.protect()
+            except Exception:
+                # Nothing that clients said is worth stopping the broker for.
+                logger.exception("something was not looked at; the next time is in 10 s")
+
+    def look_around(self) -> None:
+        """What is done in every round."""
+        self.expire_clients()
+        self._locks.forget_expired()
 
     def expire_clients(self) -> None:
         """Forget and disconnect clients whose heartbeats have stopped."""

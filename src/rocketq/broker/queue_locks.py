@@ -30,6 +30,8 @@ class QueueLocks:
             if holder is None or holder[0] == client_id or self._has_expired(holder, now):
                 holders[queue] = (client_id, now)
                 held.add(queue)
+        if not holders:
+            del self._holders[group]
         return held
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
@@ -43,6 +45,21 @@ class QueueLocks:
                 del holders[queue]
         if not holders:
             del self._holders[group]
+
+    def forget_expired(self) -> None:
+        """Drop what nobody renews."""
+        now = self._clock.now_ms()
+        for group, holders in list(self._holders.items()):
+            for queue in [
+                queue for queue, holder in holders.items() if self._has_expired(holder, now)
+            ]:
+                del holders[queue]
+            if not holders:
+                del self._holders[group]
+
+    def __len__(self) -> int:
+        """How many queues are known as locked, expired or not."""
+        return sum(map(len, self._holders.values()))
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """The client that holds a queue now."""

@@ -28,6 +28,7 @@ class Turns:
         self._monotonic = monotonic
         # Held for the length of a slice; those who wait for it get it in the order they came.
         self._turn = asyncio.Lock()
+        self._thread = asyncio.Lock()
 
     async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
         """The same items, with a pause whenever a slice is used up."""
@@ -50,3 +51,12 @@ class Turns:
         finally:
             if is_ours:
                 self._turn.release()
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Work of Python's that touches nothing of the loop's, in a thread.
+
+        One at a time: the loop gets the interpreter back from one thread within milliseconds,
+        and from many it would not.
+        """
+        async with self._thread:
+            return await asyncio.to_thread(work)

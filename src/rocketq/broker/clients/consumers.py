@@ -10,6 +10,7 @@ A subscription carries its filter, compiled once, by the first pull; others only
 import asyncio
 import logging
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from rocketq.broker.clients.channel import ClientChannel
@@ -27,6 +28,8 @@ BROADCASTING = "BROADCASTING"
 
 # How long changes are collected where `realTimeNotifyConsumerChange` is off.
 _COLLECTED_NOTIFICATIONS_S = 15.0
+
+_SHOWN_TOPICS: Final = 20
 
 # Pairs of group and topic about which pulls may be remembered.
 _MOST_TOLD: Final = 200_000
@@ -108,7 +111,10 @@ class ConsumerGroup:
                 subscriptions[data.topic] = Subscription(data)
         changed = subscriptions.keys() != self.subscriptions.keys()
         if changed:
-            logger.info("group %s subscribes to %s", self.name, ", ".join(subscriptions))
+            few = ", ".join(islice(subscriptions, _SHOWN_TOPICS))
+            more = f" and {len(subscriptions) - _SHOWN_TOPICS} more"
+            shown = few + more if len(subscriptions) > _SHOWN_TOPICS else few
+            logger.info("group %s subscribes to %s", self.name, shown)
         self.subscriptions = subscriptions
         return changed
 
@@ -121,6 +127,7 @@ class ConsumerTable:
         self._configs = configs
         self._clock = clock
         self._groups: dict[str, ConsumerGroup] = {}
+        self._by_connection: dict[Connection, dict[str, None]] = {}
         # What pulls said about groups whose heartbeats do not: group -> topic -> (when, what).
         self._told_by_pulls: dict[str, dict[str, tuple[int, Subscription]]] = {}
         self._told_count = 0
@@ -140,6 +147,7 @@ class ConsumerTable:
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
         changed = group.join(channel, now)
+        self._by_connection.setdefault(channel.connection, {})[data.group_name] = None
         if with_subscriptions:
             changed |= group.subscribe(data.subscription_data_set)
         if changed:
@@ -155,6 +163,10 @@ class ConsumerTable:
         if channel is None:
             return
         logger.info("consumer %s left group %s", channel, name)
+        names = self._by_connection[connection]
+        names.pop(name, None)
+        if not names:
+            del self._by_connection[connection]
         if group.channels:
             self._notify(group)
         else:
@@ -162,8 +174,12 @@ class ConsumerTable:
 
     def drop_connection(self, connection: Connection) -> None:
         """Forget a client whose connection is gone."""
-        for name in [name for name, group in self._groups.items() if connection in group.channels]:
+        for name in list(self._by_connection.get(connection, ())):
             self.unregister(name, connection)
+
+    def group_count(self, connection: Connection) -> int:
+        """In how many groups a client is."""
+        return len(self._by_connection.get(connection, ()))
 
     def expire(self, older_than_ms: int) -> list[ClientChannel]:
         """Forget members not heard of for so long; their connections are the caller's to close."""

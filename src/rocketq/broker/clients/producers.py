@@ -21,6 +21,7 @@ class ProducerTable:
         self._clock = clock
         self._groups: dict[str, dict[Connection, ClientChannel]] = {}
         self._by_client_id: dict[str, ClientChannel] = {}
+        self._by_connection: dict[Connection, dict[str, None]] = {}
         self._turns: dict[str, int] = {}
         self._awaited: dict[str, list[asyncio.Future[ClientChannel]]] = {}
 
@@ -32,6 +33,7 @@ class ProducerTable:
             known.last_update_ms = self._clock.now_ms()
             return False
         channels[channel.connection] = channel
+        self._by_connection.setdefault(channel.connection, {})[group] = None
         self._by_client_id[channel.client_id] = channel
         for waiting in self._awaited.pop(channel.client_id, ()):
             if not waiting.done():
@@ -46,15 +48,23 @@ class ProducerTable:
         channel = channels.pop(connection, None)
         if channel is not None:
             logger.info("producer %s left group %s", channel, group)
-            self._forget_client(channel)
+            groups = self._by_connection[connection]
+            groups.pop(group, None)
+            if not groups:
+                del self._by_connection[connection]
+                self._forget_client(channel)
         if not channels:
             del self._groups[group]
             self._turns.pop(group, None)
 
     def drop_connection(self, connection: Connection) -> None:
         """Forget a client whose connection is gone."""
-        for group in [group for group, members in self._groups.items() if connection in members]:
+        for group in list(self._by_connection.get(connection, ())):
             self.unregister(group, connection)
+
+    def group_count(self, connection: Connection) -> int:
+        """In how many groups a client is."""
+        return len(self._by_connection.get(connection, ()))
 
     def expire(self, older_than_ms: int) -> list[ClientChannel]:
         """Forget those not heard of for so long; their connections are the caller's to close."""
@@ -109,8 +119,6 @@ class ProducerTable:
         return members[turn % len(members)]
 
     def _forget_client(self, channel: ClientChannel) -> None:
-        if any(channel.connection in members for members in self._groups.values()):
-            return
         # A client that has reconnected already is found under its new connection.
         if self._by_client_id.get(channel.client_id) is channel:
             del self._by_client_id[channel.client_id]

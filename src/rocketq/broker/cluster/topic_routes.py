@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 _GOOD_FOR_MS = 30_000
 _ANSWER_WITHIN_S = 3.0
+_MOST_KNOWN = 20_000
 
 
 class TopicRoutes:
@@ -41,8 +42,20 @@ class TopicRoutes:
             return queues
         route = await self._ask(topic)
         queues = self._own_queues(topic) if route is None else _readable(topic, route)
-        self._known[topic] = (now_ms, queues)
+        if len(self._known) >= _MOST_KNOWN:
+            self._forget_old(now_ms)
+        if queues:  # names that nobody has are not worth remembering
+            self._known[topic] = (now_ms, queues)
         return queues
+
+    def _forget_old(self, now_ms: int) -> None:
+        """Make room: what is no longer good goes, and everything if that is too little."""
+        recent = {
+            topic: known
+            for topic, known in self._known.items()
+            if 0 <= now_ms - known[0] < _GOOD_FOR_MS
+        }
+        self._known = recent if len(recent) < _MOST_KNOWN else {}
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
         for address in self._live.broker.name_servers:

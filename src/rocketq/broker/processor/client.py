@@ -112,7 +112,11 @@ class ClientProcessor:
         )
 
     def _register_producer(self, producer: ProducerData, channel: ClientChannel) -> None:
-        if self._live.broker.enable_register_producer:
+        most = self._live.broker.max_groups_per_connection
+        if (
+            self._live.broker.enable_register_producer
+            and self._producers.group_count(channel.connection) < most
+        ):
             self._producers.register(producer.group_name, channel)
 
     def _register_consumer(
@@ -122,6 +126,11 @@ class ClientProcessor:
         if (
             self._live.broker.reject_pull_consumer_enable
             and consumer.consume_type == CONSUME_ACTIVELY
+        ):
+            return False
+        most = self._live.broker.max_groups_per_connection
+        if self._consumers.group_count(channel.connection) >= most and not self._is_member(
+            consumer.group_name, channel
         ):
             return False
         config = self._groups.get_or_make(consumer.group_name, channel.connection)
@@ -144,6 +153,10 @@ class ClientProcessor:
         if data.without_sub and not group.subscriptions:
             return True
         return known not in (0, data.heartbeat_fingerprint)
+
+    def _is_member(self, name: str, channel: ClientChannel) -> bool:
+        group = self._consumers.find(name)
+        return group is not None and channel.connection in group.channels
 
     def _unregister(self, request: Command, connection: Connection) -> Command:
         header = request.header(UnregisterClient)

@@ -5,7 +5,7 @@ import os
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
-from rocketq.broker.tables.topics import Topics
+from rocketq.broker.tables.topics import Topics, queue_count
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.headers import (
     GetEarliestMsgStoretime,
@@ -91,8 +91,13 @@ class ConsumerOffsetProcessor:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"
             )
-        if topic not in self._topics:
+        config = self._topics.get(topic)
+        if config is None:
             raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        if not 0 <= queue_id < queue_count(config):
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, f"Topic {topic} has no queue {queue_id}"
+            )
         if self._live.broker.use_server_side_reset_offset and self._offsets.has_reset(
             group, topic, queue_id
         ):

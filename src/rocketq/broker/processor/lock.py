@@ -1,15 +1,20 @@
 """Locks and unlocks queues for consumers that consume in order."""
 
 from rocketq.broker.queue_locks import QueueLocks
-from rocketq.remoting import Command, Connection, RequestCode, Routes
+from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics, queue_count
+from rocketq.message.queue import MessageQueue
+from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 
 
 class LockProcessor:
     """Hands out what `QueueLocks` grants."""
 
-    def __init__(self, locks: QueueLocks) -> None:
+    def __init__(self, locks: QueueLocks, topics: Topics, groups: SubscriptionGroups) -> None:
         self._locks = locks
+        self._topics = topics
+        self._groups = groups
 
     def routes(self) -> Routes:
         return {
@@ -19,8 +24,19 @@ class LockProcessor:
 
     def _lock(self, request: Command, connection: Connection) -> Command:
         asked = LockBatchRequest.from_request(request)
-        held = self._locks.lock(asked.consumer_group, asked.client_id, asked.mq_set)
+        if asked.consumer_group not in self._groups:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {asked.consumer_group}",
+            )
+        # Only what can be consumed here: locks of invented queues would only take up room.
+        queues = filter(self._is_there, asked.mq_set)
+        held = self._locks.lock(asked.consumer_group, asked.client_id, queues)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
+
+    def _is_there(self, queue: MessageQueue) -> bool:
+        topic = self._topics.get(queue.topic)
+        return topic is not None and 0 <= queue.queue_id < queue_count(topic)
 
     def _unlock(self, request: Command, connection: Connection) -> Command:
         asked = UnlockBatchRequest.from_request(request)

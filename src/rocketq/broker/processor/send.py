@@ -20,7 +20,7 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.plain_send import SendPath
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.stats import BrokerStats
-from rocketq.broker.tables.topics import Topics, check_topic_name, describe
+from rocketq.broker.tables.topics import Topics, check_topic_name, describe, queue_count
 from rocketq.broker.timer.recall import RecallHandle
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
@@ -368,7 +368,7 @@ class SendProcessor:
             )
         if topic is None:
             topic = self._create_topic(header, connection)
-        if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        if header.queue_id >= queue_count(topic):
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER,
                 f"request queueId[{header.queue_id}] is illegal, {describe(topic)} "

@@ -188,6 +188,13 @@ SECTIONS: Final = (
         (
             live("channelExpiredTimeout", "Silence after which one is gone.", 1, _DAY_MS),
             live("subscriptionExpiredTimeout", "How long pulls speak for it.", 1, _DAY_MS),
+            live(
+                "maxGroupsPerConnection",
+                "Producer groups, and consumer groups, that one connection may be in.",
+                1,
+                10_000_000,
+                ours=True,
+            ),
             live("notifyConsumerIdsChangedEnable", "Consumers hear when their group changes."),
             live("realTimeNotifyConsumerChange", "They hear it at once, else every 15 s."),
             live("enableRegisterProducer", "Producers are known by their heartbeats."),

@@ -28,12 +28,14 @@ from rocketq.broker.stats.sampling import History, Rate, Reading, Window, Window
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import parse_natural
 from rocketq.common.service import asked_to_stop
+from rocketq.common.slices import Slices, at_once, in_slices
 from rocketq.message.names import is_system_topic
 
 SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS = "DLQ_PUT_NUMS"
 
 _SAMPLE_PERIOD_S = 10.0
+_FLOWS_A_SLICE = 500
 
 
 class Flow:
@@ -145,18 +147,24 @@ class BrokerStats:
     # ---------------------------------------------------------------- sampling
 
     async def run(self, stop: asyncio.Event) -> None:
-        self.sample()
+        await in_slices(self.sampling())
         while not await asked_to_stop(stop, within_s=_SAMPLE_PERIOD_S):
-            self.sample()
+            await in_slices(self.sampling())
 
     def sample(self) -> None:
         """Take a reading of every counter; called every 10 s."""
+        at_once(self.sampling())
+
+    def sampling(self) -> Slices[None]:
+        """The same in slices: there may be a hundred thousand counters."""
         due = self._windows.advance(self._clock.now_ms())
         if not due:
             return
-        self._sum_up()
-        for flow in self._all_flows():
+        yield from self.summing_up()
+        for number, flow in enumerate(list(self._all_flows())):
             flow.sample(due)
+            if number % _FLOWS_A_SLICE == 0:
+                yield
         self._note_midnight()
 
     def _all_flows(self) -> Iterator[Flow]:
@@ -167,12 +175,22 @@ class BrokerStats:
         yield from self._broker.values()
         yield from self._counted.values()
 
-    def _sum_up(self) -> None:
+    def is_sum(self, name: str) -> bool:
+        """Whether a figure is that of the whole broker, and as old as the last `summing_up`."""
+        return name in self._broker
+
+    def summing_up(self) -> Slices[None]:
         """Bring what is derived up to date with what is counted."""
-        for topic, queues in self._puts.items():
-            self._topics[topic].become_sum_of(queues.values())
-        for key, queues in self._gets.items():
-            self._groups[key].become_sum_of(queues.values())
+        for number, (topic, puts) in enumerate(list(self._puts.items())):
+            if topic in self._topics:
+                self._topics[topic].become_sum_of(puts.values())
+            if number % _FLOWS_A_SLICE == 0:
+                yield
+        for number, (key, gets) in enumerate(list(self._gets.items())):
+            if key in self._groups:
+                self._groups[key].become_sum_of(gets.values())
+            if number % _FLOWS_A_SLICE == 0:
+                yield
         user_topics = [flow for topic, flow in self._topics.items() if not is_system_topic(topic)]
         user_groups = [
             flow for (topic, _), flow in self._groups.items() if not is_system_topic(topic)
@@ -243,10 +261,8 @@ class BrokerStats:
     def _find(self, name: str, key: str) -> Flow | None:
         """What is counted under a name, up to date."""
         if name in self._broker:
-            if key != self._live.broker.broker_cluster_name:
-                return None
-            self._sum_up()
-            return self._broker[name]
+            is_ours = key == self._live.broker.broker_cluster_name
+            return self._broker[name] if is_ours else None
         match name.removesuffix("_NUMS").removesuffix("_SIZE"), key.split("@"):
             case "TOPIC_PUT", [topic]:
                 return _summed(self._topics.get(topic), self._puts.get(topic))

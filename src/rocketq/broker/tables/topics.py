@@ -287,6 +287,11 @@ class Topics:
         )
 
 
+def queue_count(config: TopicConfig) -> int:
+    """How many queues a topic has, whether they are read, written or both."""
+    return max(config.read_queue_nums, config.write_queue_nums)
+
+
 def describe(config: TopicConfig) -> str:
     """A topic in one line, in the form in which RocketMQ shows it."""
     attributes = ", ".join(f"{key}={value}" for key, value in config.attributes.items())

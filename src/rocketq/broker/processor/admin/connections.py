@@ -1,9 +1,12 @@
 """Who is connected, and who consumes what."""
 
+from collections.abc import Iterable
+
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.common.turns import Turns
 from rocketq.remoting import (
     Command,
     Connection,
@@ -33,11 +36,13 @@ class ConnectionAdminProcessor:
         producers: ProducerTable,
         consumers: ConsumerTable,
         offsets: ConsumerOffsets,
+        turns: Turns,
         address: str,
     ) -> None:
         self._producers = producers
         self._consumers = consumers
         self._offsets = offsets
+        self._turns = turns
         self._address = address
 
     def routes(self) -> Routes:
@@ -50,7 +55,7 @@ class ConnectionAdminProcessor:
             QuerySubscriptionByConsumer.CODE: self._subscription,
         }
 
-    def _consumer_connections(self, request: Command, connection: Connection) -> Command:
+    async def _consumer_connections(self, request: Command, connection: Connection) -> Command:
         name = request.header(GetConsumerConnectionList).consumer_group
         group = self._consumers.find(name)
         if group is None:
@@ -58,7 +63,7 @@ class ConnectionAdminProcessor:
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
             )
         body = bodies.ConsumerConnection(
-            connection_set=[_connection(channel) for channel in group.channels.values()],
+            connection_set=await self._connections(group.channels.values()),
             subscription_table={
                 topic: subscription.data for topic, subscription in group.subscriptions.items()
             },
@@ -66,26 +71,31 @@ class ConnectionAdminProcessor:
             message_model=group.message_model or None,
             consume_from_where=group.consume_from_where or None,
         )
-        return request.reply(body=body.encode())
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
-    def _producer_connections(self, request: Command, connection: Connection) -> Command:
+    async def _producer_connections(self, request: Command, connection: Connection) -> Command:
         name = request.header(GetProducerConnectionList).producer_group
         channels = self._producers.channels(name)
         if not channels:
             raise RequestRejected(
                 ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist"
             )
-        body = bodies.ProducerConnection(connection_set=[_connection(each) for each in channels])
-        return request.reply(body=body.encode())
+        body = bodies.ProducerConnection(connection_set=await self._connections(channels))
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
-    def _all_producers(self, request: Command, connection: Connection) -> Command:
+    async def _connections(
+        self, channels: Iterable[ClientChannel]
+    ) -> list[bodies.ClientConnection]:
+        return [_connection(channel) async for channel in self._turns.over(list(channels))]
+
+    async def _all_producers(self, request: Command, connection: Connection) -> Command:
         body = bodies.ProducerTable(
             data={
                 group: [_producer(each) for each in self._producers.channels(group)]
-                for group in self._producers.groups()
+                async for group in self._turns.over(self._producers.groups())
             }
         )
-        return request.reply(body=body.encode())
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
     def _groups_of_topic(self, request: Command, connection: Connection) -> Command:
         topic = request.header(QueryTopicConsumeByWho).topic

@@ -8,6 +8,7 @@ from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.attributes import GROUP_ATTRIBUTES, InvalidAttribute, apply_changes
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import FORBID_READ, SubscriptionGroups
+from rocketq.common.turns import Turns
 from rocketq.message.names import InvalidName, validate_group
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.groups import (
@@ -33,8 +34,10 @@ class GroupAdminProcessor:
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
         stats: BrokerStats,
+        turns: Turns,
     ) -> None:
         self._live = live
+        self._turns = turns
         self._groups = groups
         self._offsets = offsets
         self._stats = stats
@@ -90,22 +93,26 @@ class GroupAdminProcessor:
         await self._groups.settled()
         return request.reply()
 
-    def _all(self, request: Command, connection: Connection) -> Command:
+    async def _all(self, request: Command, connection: Connection) -> Command:
         header = request.header(GetAllSubscriptionGroupConfig)
-        table = self._groups.snapshot()
-        page = page_of(
-            table,
-            self._groups.data_version,
-            first=header.group_seq,
-            count=header.max_group_num,
-            read_version=header.data_version,
-        )
-        body = replace(self._groups.body(), subscription_group_table=page)
+        whole = self._groups.body()
+        table = whole.subscription_group_table
+
+        def encoded() -> bytes:
+            page = page_of(
+                table,
+                whole.data_version,
+                first=header.group_seq,
+                count=header.max_group_num,
+                read_version=header.data_version,
+            )
+            return replace(whole, subscription_group_table=page).encode()
+
         is_paged = header.group_seq is not None
         answer = (
             GetAllSubscriptionGroupConfigResponse(total_group_num=len(table)) if is_paged else None
         )
-        return request.reply(answer, body.encode())
+        return request.reply(answer, await self._turns.in_thread(encoded))
 
     def _one(self, request: Command, connection: Connection) -> Command:
         group = request.header(GetSubscriptionGroupConfig).group

@@ -11,7 +11,8 @@ from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
-from rocketq.broker.tables.topics import Topics
+from rocketq.broker.tables.topics import Topics, queue_count
+from rocketq.common.turns import Turns
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
     Command,
@@ -54,6 +55,7 @@ class OffsetAdminProcessor:
         scheduled: ScheduledMessages,
         long_polling: LongPolling,
         store: MessageStore,
+        turns: Turns,
     ) -> None:
         self._live = live
         self._topics = topics
@@ -63,6 +65,7 @@ class OffsetAdminProcessor:
         self._scheduled = scheduled
         self._long_polling = long_polling
         self._store = store
+        self._turns = turns
 
     def routes(self) -> Routes:
         return {
@@ -75,7 +78,7 @@ class OffsetAdminProcessor:
 
     # ------------------------------------------------------------------------ resetting
 
-    def _reset(self, request: Command, connection: Connection) -> Command:
+    async def _reset(self, request: Command, connection: Connection) -> Command:
         if self._store.role is BrokerRole.SLAVE:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
         header = request.header(ResetOffset)
@@ -85,26 +88,32 @@ class OffsetAdminProcessor:
                 ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist"
             )
         if self._live.broker.use_server_side_reset_offset:
-            table = self._reset_here(topic, header)
+            table = await self._reset_here(topic, header)
         else:
-            table = self._tell_consumers(topic, header)
-        return request.reply(body=ResetOffsetBody(offset_table=table).encode())
+            table = await self._tell_consumers(topic, header)
+        body = ResetOffsetBody(offset_table=table)
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
-    def _reset_here(self, topic: TopicConfig, header: ResetOffset) -> dict[MessageQueue, int]:
+    async def _reset_here(self, topic: TopicConfig, header: ResetOffset) -> dict[MessageQueue, int]:
         if header.group not in self._groups:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
+            )
+        if header.queue_id >= queue_count(topic):
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"Topic {header.topic} has no queue {header.queue_id}",
             )
         if header.queue_id >= 0:
             targets = {header.queue_id: self._target(header, header.queue_id)}
         else:
             targets = {
                 queue_id: self._offset_at(header.topic, queue_id, header.timestamp)
-                for queue_id in range(topic.write_queue_nums)
+                async for queue_id in self._turns.over(range(topic.write_queue_nums))
             }
         if not targets:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-        for queue_id, offset in targets.items():
+        async for queue_id, offset in self._turns.over(targets.items()):
             self._offsets.reset(header.group, header.topic, queue_id, offset)
             # A consumer that waits for news of this queue learns of it now.
             self._long_polling.wake_queue(header.topic, queue_id)
@@ -129,9 +138,11 @@ class OffsetAdminProcessor:
             return max(self._store.max_offset(topic, queue_id), 0)
         return max(self._store.offset_by_time(topic, queue_id, timestamp_ms), 0)
 
-    def _tell_consumers(self, topic: TopicConfig, header: ResetOffset) -> dict[MessageQueue, int]:
+    async def _tell_consumers(
+        self, topic: TopicConfig, header: ResetOffset
+    ) -> dict[MessageQueue, int]:
         table: dict[MessageQueue, int] = {}
-        for queue_id in range(topic.write_queue_nums):
+        async for queue_id in self._turns.over(range(topic.write_queue_nums)):
             consumed = self._offsets.query(header.group, header.topic, queue_id)
             if consumed < 0:
                 raise RequestRejected(
@@ -199,9 +210,10 @@ class OffsetAdminProcessor:
 
     # ------------------------------------------------------------------- whole tables
 
-    def _all(self, request: Command, connection: Connection) -> Command:
+    async def _all(self, request: Command, connection: Connection) -> Command:
         # Without the offsets of pulls, which slaves of 5.5.0 cannot read.
-        return request.reply(body=self._offsets.body().encode())
+        body = self._offsets.body()
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
     def _all_delays(self, request: Command, connection: Connection) -> Command:
         body = DelayOffsetWrapper(

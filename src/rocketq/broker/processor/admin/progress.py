@@ -7,8 +7,10 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
-from rocketq.broker.tables.topics import Topics
+from rocketq.broker.tables.topics import Topics, queue_count
 from rocketq.common.clock import Clock
+from rocketq.common.slices import in_slices
+from rocketq.common.turns import Turns
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies import stats as bodies
@@ -35,6 +37,7 @@ class ProgressAdminProcessor:
         consumers: ConsumerTable,
         store: MessageStore,
         stats: BrokerStats,
+        turns: Turns,
         clock: Clock,
         address: str,
     ) -> None:
@@ -45,6 +48,7 @@ class ProgressAdminProcessor:
         self._consumers = consumers
         self._store = store
         self._stats = stats
+        self._turns = turns
         self._clock = clock
         self._address = address
 
@@ -59,17 +63,18 @@ class ProgressAdminProcessor:
 
     # ----------------------------------------------------------------------- topics
 
-    def _topic_stats(self, request: Command, connection: Connection) -> Command:
+    async def _topic_stats(self, request: Command, connection: Connection) -> Command:
         config = self._topic(request.header(GetTopicStatsInfo).topic)
         topic = config.topic_name
+        queue_ids = range(queue_count(config))
+        table = {
+            self._queue(topic, queue_id): self._queue_range(topic, queue_id)
+            async for queue_id in self._turns.over(queue_ids)
+        }
         body = bodies.TopicStatsTable(
-            offset_table={
-                self._queue(topic, queue_id): self._queue_range(topic, queue_id)
-                for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
-            },
-            topic_put_tps=self._stats.topic_put_tps(topic),
+            offset_table=table, topic_put_tps=self._stats.topic_put_tps(topic)
         )
-        return request.reply(body=body.encode())
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
     def _queue_range(self, topic: str, queue_id: int) -> bodies.TopicOffset:
         low = max(self._store.min_offset(topic, queue_id), 0)
@@ -95,7 +100,7 @@ class ProgressAdminProcessor:
 
     # ----------------------------------------------------------------------- groups
 
-    def _consume_stats(self, request: Command, connection: Connection) -> Command:
+    async def _consume_stats(self, request: Command, connection: Connection) -> Command:
         header = request.header(GetConsumeStats)
         group = header.consumer_group
         if header.topic:
@@ -104,20 +109,24 @@ class ProgressAdminProcessor:
             topics = [topic for topic in header.topic_list.split(";") if topic]
         else:
             topics = self._offsets.topics_of(group)
-        configs = list(self._consumed(group, topics))
-        body = bodies.ConsumeStats(
-            offset_table={
-                self._queue(config.topic_name, queue_id): self._position(group, config, queue_id)
-                for config in configs
-                for queue_id in range(config.read_queue_nums)
-            },
-            consume_tps=sum(
-                self._stats.group_get_tps(group, config.topic_name) for config in configs
-            ),
-        )
-        return request.reply(body=body.encode())
+        table: dict[MessageQueue, bodies.OffsetWrapper] = {}
+        tps = 0.0
+        for config in self._consumed(group, topics):
+            table |= await self._positions(group, config, config.read_queue_nums)
+            tps += self._stats.group_get_tps(group, config.topic_name)
+        body = bodies.ConsumeStats(offset_table=table, consume_tps=tps)
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
-    def _broker_consume_stats(self, request: Command, connection: Connection) -> Command:
+    async def _positions(
+        self, group: str, config: TopicConfig, queue_count: int
+    ) -> dict[MessageQueue, bodies.OffsetWrapper]:
+        """How far a group has come in each queue of a topic."""
+        return {
+            self._queue(config.topic_name, queue_id): self._position(group, config, queue_id)
+            async for queue_id in self._turns.over(range(queue_count))
+        }
+
+    async def _broker_consume_stats(self, request: Command, connection: Connection) -> Command:
         header = request.header(GetBrokerConsumeStats)
         by_group: list[dict[str, list[bodies.ConsumeStats]]] = []
         behind = in_flight = 0
@@ -127,12 +136,7 @@ class ProgressAdminProcessor:
             for config in self._consumed(group, topics.get(group, ())):
                 if header.is_order and not config.order:
                     continue
-                positions = {
-                    self._queue(config.topic_name, queue_id): self._position(
-                        group, config, queue_id
-                    )
-                    for queue_id in range(config.write_queue_nums)
-                }
+                positions = await self._positions(group, config, config.write_queue_nums)
                 for position in positions.values():
                     behind += position.broker_offset - position.consumer_offset
                     in_flight += position.pull_offset - position.consumer_offset
@@ -145,7 +149,7 @@ class ProgressAdminProcessor:
             total_diff=behind,
             total_inflight_diff=in_flight,
         )
-        return request.reply(body=body.encode())
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
     def _consumed(self, group: str, topics: Iterable[str]) -> Iterable[TopicConfig]:
         """The topics a group really reads: while it is online, those it subscribes to."""
@@ -170,16 +174,15 @@ class ProgressAdminProcessor:
 
     # ------------------------------------------------------------------------- times
 
-    def _time_spans(self, request: Command, connection: Connection) -> Command:
+    async def _time_spans(self, request: Command, connection: Connection) -> Command:
         header = request.header(QueryConsumeTimeSpan)
-        config = self._topic(header.topic)
-        body = bodies.ConsumeTimeSpans(
-            consume_time_span_set=[
-                self._time_span(header.group, header.topic, queue_id)
-                for queue_id in range(config.write_queue_nums)
-            ]
-        )
-        return request.reply(body=body.encode())
+        queue_ids = range(self._topic(header.topic).write_queue_nums)
+        spans = [
+            self._time_span(header.group, header.topic, queue_id)
+            async for queue_id in self._turns.over(queue_ids)
+        ]
+        body = bodies.ConsumeTimeSpans(consume_time_span_set=spans)
+        return request.reply(body=await self._turns.in_thread(body.encode))
 
     def _time_span(self, group: str, topic: str, queue_id: int) -> bodies.QueueTimeSpan:
         first_ms = self._store.earliest_time(topic, queue_id)
@@ -203,8 +206,10 @@ class ProgressAdminProcessor:
 
     # ---------------------------------------------------------------------- statistics
 
-    def _view(self, request: Command, connection: Connection) -> Command:
+    async def _view(self, request: Command, connection: Connection) -> Command:
         header = request.header(ViewBrokerStatsData)
+        if self._stats.is_sum(header.stats_name):
+            await in_slices(self._stats.summing_up())
         snapshot = self._stats.view(header.stats_name, header.stats_key)
         if snapshot is None:
             raise RequestRejected(

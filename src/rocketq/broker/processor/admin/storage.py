@@ -4,6 +4,7 @@ from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.processor.admin.remarks import PRESET
 from rocketq.broker.stats.runtime_info import RuntimeInfo
 from rocketq.broker.tables.topics import Topics
+from rocketq.common.turns import Turns
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.bodies.stats import ConsumeQueueData, ConsumeQueueView
@@ -22,11 +23,13 @@ class StorageAdminProcessor:
         consumers: ConsumerTable,
         store: MessageStore,
         runtime_info: RuntimeInfo,
+        turns: Turns,
     ) -> None:
         self._topics = topics
         self._consumers = consumers
         self._store = store
         self._runtime_info = runtime_info
+        self._turns = turns
 
     def routes(self) -> Routes:
         return {
@@ -42,7 +45,7 @@ class StorageAdminProcessor:
 
     # ------------------------------------------------------------------ queue entries
 
-    def _queue_entries(self, request: Command, connection: Connection) -> Command:
+    async def _queue_entries(self, request: Command, connection: Connection) -> Command:
         header = request.header(QueryConsumeQueue)
         topic, queue_id = header.topic, header.queue_id
         if queue_id not in self._store.queues(topic):
@@ -63,7 +66,9 @@ class StorageAdminProcessor:
                 tags_code=entry.tags_code,
                 eval=chosen is not None and chosen.matches_code(entry.tags_code),
             )
-            for entry in self._store.entries(topic, queue_id, header.index, count)
+            async for entry in self._turns.over(
+                list(self._store.entries(topic, queue_id, header.index, count))
+            )
         ]
         body = ConsumeQueueView(
             subscription_data=None if subscription is None else subscription.data,
@@ -73,7 +78,8 @@ class StorageAdminProcessor:
             min_queue_index=self._store.min_offset(topic, queue_id),
         )
         missing = f"Index {header.index} of {queue_id}@{topic} is not exist!"
-        return request.reply(body=body.encode(), remark=PRESET if entries else missing)
+        encoded = await self._turns.in_thread(body.encode)
+        return request.reply(body=encoded, remark=PRESET if entries else missing)
 
     # ----------------------------------------------------------------------- cleaning
 

@@ -17,6 +17,7 @@ from rocketq.broker.tables.attributes import (
 )
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics, check_topic_name
+from rocketq.common.turns import Turns
 from rocketq.message.names import RETRY_PREFIX
 from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
 from rocketq.remoting.bodies.registration import TopicConfig, TopicConfigList
@@ -42,12 +43,14 @@ class TopicAdminProcessor:
         offsets: ConsumerOffsets,
         store: MessageStore,
         stats: BrokerStats,
+        turns: Turns,
     ) -> None:
         self._live = live
         self._topics = topics
         self._offsets = offsets
         self._store = store
         self._stats = stats
+        self._turns = turns
 
     def routes(self) -> Routes:
         return {
@@ -162,20 +165,24 @@ class TopicAdminProcessor:
             if name in self._topics
         ]
 
-    def _all(self, request: Command, connection: Connection) -> Command:
+    async def _all(self, request: Command, connection: Connection) -> Command:
         header = request.header(GetAllTopicConfig)
-        table = self._topics.snapshot()
-        page = page_of(
-            table,
-            self._topics.data_version,
-            first=header.topic_seq,
-            count=header.max_topic_num,
-            read_version=header.data_version,
-        )
-        body = replace(self._topics.body(), topic_config_table=page)
+        whole = self._topics.body()
+        table = whole.topic_config_table
+
+        def encoded() -> bytes:
+            page = page_of(
+                table,
+                whole.data_version,
+                first=header.topic_seq,
+                count=header.max_topic_num,
+                read_version=header.data_version,
+            )
+            return replace(whole, topic_config_table=page).encode()
+
         is_paged = header.topic_seq is not None
         answer = GetAllTopicConfigResponse(total_topic_num=len(table)) if is_paged else None
-        return request.reply(answer, body.encode())
+        return request.reply(answer, await self._turns.in_thread(encoded))
 
     def _one(self, request: Command, connection: Connection) -> Command:
         topic = request.header(GetTopicConfig).topic
