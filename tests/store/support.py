@@ -11,6 +11,7 @@ from rocketq.filter import MessageFilter
 from rocketq.message.message import MessageExt
 from rocketq.message.record.reader import decode_records
 from rocketq.store import GetStatus, MessageInner, MessageStore, StoreConfig
+from rocketq.store.errors import QueueUnavailable
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "stores"
 
@@ -80,6 +81,20 @@ def read_queue(
 
 def bodies(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
     return [message.body for message in read_queue(store, topic, queue_id)]
+
+
+async def read_when_whole(
+    store: MessageStore, topic: str = "orders", queue_id: int = 0
+) -> list[MessageExt]:
+    """Every message of a queue, which may be damaged: it is waited for while it is mended."""
+    while True:
+        try:
+            found = read_queue(store, topic, queue_id)
+            if not store._queues.mending:
+                return found
+        except QueueUnavailable:
+            pass
+        await store.mended()
 
 
 def read_everything(store: MessageStore) -> dict[tuple[str, int], list[bytes]]:

@@ -15,7 +15,7 @@ from rocketq.store.queues.consume_queue import FILLER_SIZE, ConsumeQueue, QueueE
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.queues.queue_table import FILE_NAME
 
-from .support import bodies, message, small_config
+from .support import bodies, message, read_when_whole, small_config
 
 NO_END = 1 << 60
 
@@ -198,9 +198,14 @@ def big_config(root: Path) -> StoreConfig:
     return small_config(root, mapped_file_size_commit_log=1 << 20)
 
 
+@pytest.mark.parametrize("also", [None, "checkpoint"])
 @pytest.mark.parametrize("lost", ["first", "last", "all", "folder"])
-async def test_lost_files_of_a_sleeping_queue_are_made_again(tmp_path: Path, lost: str) -> None:
+async def test_lost_files_of_a_sleeping_queue_are_made_again(
+    tmp_path: Path, lost: str, also: str | None
+) -> None:
     await fill_and_age(tmp_path)
+    if also is not None:
+        (tmp_path / also).unlink()
     files = sorted((tmp_path / "consumequeue" / "old" / "0").iterdir())
     assert len(files) == 4
     chosen = {"first": files[:1], "last": files[-1:]}.get(lost, files)
@@ -212,7 +217,8 @@ async def test_lost_files_of_a_sleeping_queue_are_made_again(tmp_path: Path, los
     async with MessageStore(big_config(tmp_path)) as store:
         assert store.recovery is not None
         assert store.recovery.start > 1 << 20  # they were not seen
-        assert bodies(store, "old") == [b"%d" % number for number in range(70)]
+        found = await read_when_whole(store, "old")
+        assert [one.body for one in found] == [b"%d" % number for number in range(70)]
         assert store.append(message(topic="old")).queue_offset == 70
 
 

@@ -19,5 +19,11 @@ class StoreMismatch(StoreError):
     """
 
 
+class QueueUnavailable(StoreError):
+    """The queue is being made again from the log; ask later."""
+
+    retriable = True
+
+
 class CorruptStore(StoreError):
     """Bytes that cannot be what was written."""

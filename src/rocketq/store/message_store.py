@@ -52,6 +52,7 @@ from rocketq.store.replication.log_source import LogSource
 from rocketq.store.replication.received_log import ReceivedLog
 from rocketq.store.replication.replicas import Replicas
 from rocketq.store.results import AppendResult, GetResult, PutStatus
+from rocketq.store.upkeep.mending import Mending, read_notes
 from rocketq.store.upkeep.retention import Retention
 from rocketq.store.upkeep.statistics import StoreStatistics, readable_size
 
@@ -182,6 +183,14 @@ class MessageStore:
             clock,
             self.beginnings,
         )
+        self._mending = Mending(
+            config,
+            self._log,
+            self._queues,
+            self._dispatcher,
+            self.beginnings,
+            self._derived.flush,
+        )
         self.statistics = StoreStatistics(self._appender, self._reader)
         self._services = AsyncExitStack()
         self._apply_flags()
@@ -207,6 +216,8 @@ class MessageStore:
         self._write_checkpoint()
         enter = self._services.enter_async_context
         await enter(running("store housekeeping", self._keep_house))
+        self._queues.mend = self._mending.want
+        await enter(running("store mending", self._mending.run))
         await enter(running("store retention", self._retention.run))
         await enter(running("store flush of queues", self._derived.run))
         await enter(running("store flush of the log", self._flush.run))
@@ -227,9 +238,6 @@ class MessageStore:
         if self._index is not None:
             self._index.load()
         progress = self._checkpoint.progress
-        is_known = progress is not None and progress.is_clean and not crashed
-        known_end = progress.log_end if progress is not None and is_known else None
-        self._queues.expect(take_queue_table(self.config.root, known_end))
         recovery = Recovery(
             self.config,
             self._log,
@@ -239,8 +247,11 @@ class MessageStore:
             self._dispatcher,
             self.beginnings,
         )
-        report = recovery.run(crashed=crashed)
-        self._queues.repair = recovery.repair_queue
+        report = recovery.run(
+            crashed=crashed,
+            table=take_queue_table(self.config.root),
+            unfinished=read_notes(self.config.root),
+        )
         self._cold.start_from(report.end)
         if report.is_clean:
             self._retention.start_from(self._log.min_offset)
@@ -629,7 +640,9 @@ class MessageStore:
         except OSError as error:
             self._log_failed(error)
             raise
-        removed = self._queues.end_life(topic, position)
+        removed = self._queues.remove_topic(topic)
+        if position < self._dispatcher.position:
+            self._mending.want_topic(topic)  # told late: the messages since then are new
         if self.on_beginning is not None:
             self.on_beginning(topic, position)
         return removed
@@ -649,6 +662,10 @@ class MessageStore:
         """Delete expired log files now, whatever the hour."""
         self._retention.ask()
         return await self._retention.clean()
+
+    async def mended(self) -> None:
+        """Wait until no queue is being made again."""
+        await self._mending.idle()
 
     async def clean(self) -> int:
         """One round of the regular cleaning."""

@@ -16,11 +16,12 @@ that lacks entries from before the place where reading began, and an index that 
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from rocketq.message.names import is_system_topic
 from rocketq.message.record.reader import RecordFields, check_record, read_record
 from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
@@ -33,8 +34,9 @@ from rocketq.store.files.segment import Segment
 from rocketq.store.index.index import Index, key_hashes
 from rocketq.store.log.commit_log import CommitLog
 from rocketq.store.log.record_marks import RecordMarks
-from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry, Verdict
 from rocketq.store.queues.consume_queues import ConsumeQueues
+from rocketq.store.queues.queue_table import QueueTable
 from rocketq.store.queues.queue_tail import QueueTail
 
 logger = logging.getLogger(__name__)
@@ -82,10 +84,24 @@ class Recovery:
         self._dispatcher = dispatcher
         self._beginnings = beginnings
         self._is_crashed = False
+        self._table: QueueTable | None = None
+        self._unfinished: Sequence[tuple[str, int]] = ()
 
-    def run(self, *, crashed: bool) -> RecoveryReport:
-        """Bring everything into a state from which the store can go on."""
-        self._queues.judge = self._leads_to_its_message
+    def run(
+        self,
+        *,
+        crashed: bool,
+        table: QueueTable | None = None,
+        unfinished: Sequence[tuple[str, int]] = (),
+    ) -> RecoveryReport:
+        """Bring everything into a state from which the store can go on.
+
+        `table` says what queues had at the last stop. `unfinished` queues were being made
+        again when the store was last open.
+        """
+        self._queues.judge = self._judge_entry
+        self._table = None if crashed else table
+        self._unfinished = unfinished
         self._is_crashed = crashed
         report = RecoveryReport(is_clean=not crashed)
         if len(self._log.segments) == 0:
@@ -197,11 +213,32 @@ class Recovery:
         report.last_timestamp = done.last_timestamp
         if self._index is not None and not self._index_is_whole(crashed=not report.is_clean):
             self._mend_index(report)
+        if self._table is not None and self._table.log_end == report.end:
+            self._queues.expect(self._table.queues)
+        self._look_at_own_queues()
+        for topic, queue_id in self._unfinished:
+            if queue_id >= 0:
+                self._queues.incomplete[topic, queue_id] = self._queues.get(topic, queue_id)
+            else:
+                self._queues.remove_topic(topic)
+                self._replay(self._log.min_offset, report.end, self._of_topic(topic))
         if self._queues.incomplete:
             self._rebuild(report)
-        for queue in self._queues.incomplete.values():
-            queue.has_gap = False
-        self._queues.incomplete.clear()
+
+    def _look_at_own_queues(self) -> None:
+        """Open the queues that the broker itself works with: these must be right at once."""
+        for topic in self._queues.topics():
+            if is_system_topic(topic):
+                for queue_id in self._queues.queue_ids(topic):
+                    queue = self._queues.find(topic, queue_id)
+                    if queue is not None and not queue.is_in_order():
+                        self._queues.incomplete[topic, queue_id] = queue
+
+    def _of_topic(self, wanted: str) -> Callable[[str, int], QueueTail | None]:
+        def open_tail(topic: str, queue_id: int) -> QueueTail | None:
+            return self._queues.open_tail(topic, queue_id) if topic == wanted else None
+
+        return open_tail
 
     def _replay(
         self,
@@ -290,21 +327,22 @@ class Recovery:
             logger.warning("the record at %d is torn: cut off", report.end)
             report.cut_from = report.end
 
-    def _leads_to_its_message(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+    def _judge_entry(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> Verdict:
         segment = self._log.segments.find(entry.position)
         if entry.is_filler or segment is None:
-            return False
+            return Verdict.NO_RECORD
         at = entry.position - segment.start
         if not check_record(segment.view, at, True, False).is_valid:
-            return False
+            return Verdict.NO_RECORD
         fields = read_record(segment.view, at)
-        return (
+        is_right = (
             fields.physical_offset == entry.position
             and fields.size == entry.size
             and fields.queue_offset == offset
             and fields.queue_id == queue.queue_id
             and fields.topic == queue.topic.encode()
         )
+        return Verdict.RIGHT if is_right else Verdict.OTHER
 
     # --- What needs a longer pass
 
@@ -346,27 +384,10 @@ class Recovery:
             name = f"{queue.topic}/{queue.queue_id}"
             logger.warning("consume queue %s lacks entries: made again from the log", name)
             report.rebuilt_queues.append(name)
-            queue.clear()
+            queue.begin_again()
         self._replay(self._log.min_offset, report.end, _only(incomplete))
-
-    def repair_queue(self, queue: ConsumeQueue) -> None:
-        """Make one queue anew, whose files were found damaged when it was first used."""
-        logger.warning("%s is damaged: made again from the log", queue)
-        queue.clear()
-        reached = self._dispatcher.position
-        last_start, last_timestamp = self._dispatcher.last_start, self._dispatcher.last_timestamp
-        listener, self._dispatcher.listener = self._dispatcher.listener, None
-        try:
-            only = {(queue.topic, queue.queue_id): queue}
-            self._replay(self._log.min_offset, reached, _only(only))
-        finally:
-            self._dispatcher.listener = listener
-            self._dispatcher.position = reached
-            self._dispatcher.last_start = last_start
-            self._dispatcher.last_timestamp = last_timestamp
-        queue.has_gap = False
-        self._queues.incomplete.clear()
-        queue.correct_min_offset(self._log.min_offset)
+        for queue in incomplete.values():
+            self._queues.mended(queue)
 
 
 def _has_data(segment: Segment) -> bool:

@@ -17,6 +17,7 @@ is asked.
 import asyncio
 from typing import Final, NamedTuple
 
+from rocketq.store.errors import QueueUnavailable
 from rocketq.store.files.segment import Segment
 from rocketq.store.log.commit_log import CommitLog
 from rocketq.store.queues.consume_queues import ConsumeQueues
@@ -60,7 +61,10 @@ class ColdData:
         self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
     ) -> ColdRange | None:
         """What a read would have to wait for, None if it is in memory."""
-        queue = self._queues.find(topic, queue_id)
+        try:
+            queue = self._queues.find(topic, queue_id)
+        except QueueUnavailable:
+            return None
         first = queue.read(offset) if queue is not None else None
         if queue is None or first is None or first.is_filler:
             return None

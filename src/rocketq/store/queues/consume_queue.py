@@ -20,6 +20,7 @@ Derived data: what is behind, missing or wrong is made again from the log.
 import logging
 import struct
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -40,6 +41,7 @@ _FILLER: Final = _ENTRY.pack(0, FILLER_SIZE, 0)
 _FILLERS_AT_ONCE: Final = 512
 _SMALLEST_PIECE: Final = PAGE_SIZE
 _LARGEST_PIECE: Final = 64 * PAGE_SIZE
+_MOST_WRONG: Final = 1_000
 
 
 class QueueEntry(NamedTuple):
@@ -52,6 +54,14 @@ class QueueEntry(NamedTuple):
     @property
     def is_filler(self) -> bool:
         return self.size == FILLER_SIZE
+
+
+class Verdict(Enum):
+    """What the log says about an entry."""
+
+    RIGHT = "it leads to its message"
+    OTHER = "it leads to another message"
+    NO_RECORD = "there is no whole record where it leads"
 
 
 class QueueSync(NamedTuple):
@@ -70,7 +80,7 @@ class QueueSurroundings(Protocol):
 
     def queue_has_gap(self, queue: "ConsumeQueue") -> None: ...
 
-    def is_entry_right(self, queue: "ConsumeQueue", offset: int, entry: QueueEntry) -> bool: ...
+    def judge_entry(self, queue: "ConsumeQueue", offset: int, entry: QueueEntry) -> Verdict: ...
 
     def segment_mapped(self, segment: Segment) -> None: ...
 
@@ -93,6 +103,9 @@ class ConsumeQueue:
         self.min_offset = 0
         self.has_gap = False
         """Whether entries are missing that the log may still have."""
+        self.suspected: set[int] = set()
+        """Numbers of entries for whose sake the queue was made again."""
+        self._least_end = 0
         self._has_new_files = False
         self._synced_to = 0
         self._zeroed_to = 0
@@ -111,15 +124,47 @@ class ConsumeQueue:
         """
         self._load_files()
         end = self._find_end()
+        if self._has_something_behind(end):
+            self._note_gap()
         entries = self._count_below(log_end, end)
         self._cut(entries)
         self._synced_to = self.tail.end
 
     def compare(self, expected: QueueRange) -> None:
         """Notice what has vanished since the store was closed."""
-        if self.end_offset < expected.end or self.first_offset > expected.first:
+        if self.end_offset != expected.end or self.first_offset > expected.first:
             logger.warning("%s had entries %d to %d", self, expected.first, expected.end)
+            self._least_end = expected.end
             self._note_gap()
+
+    def check_end(self, log_min: int) -> None:
+        """Cut off what passes for entries at the end and is none."""
+        end = self.end_offset
+        while end > self.first_offset and not self._can_be_entry(end - 1, log_min):
+            end -= 1
+            if self.end_offset - end > _MOST_WRONG:
+                break
+        if end < self.end_offset:
+            logger.warning("%s: from %d on there are no entries", self, end)
+            self._cut(end)
+            self._note_gap()
+
+    def _can_be_entry(self, offset: int, log_min: int) -> bool:
+        """Whether an entry is right, as far as the log can tell.
+
+        The record it leads to may be damaged, or deleted: then it has to lie behind that of
+        the entry before it.
+        """
+        entry = self._entry(offset)
+        if entry.is_filler:
+            return True
+        verdict = self._surroundings.judge_entry(self, offset, entry)
+        if verdict is not Verdict.NO_RECORD:
+            return verdict is Verdict.RIGHT
+        if offset == self.first_offset:
+            return entry.position >= 0
+        before = self._entry(offset - 1)
+        return before.is_filler or 0 <= before.position + before.size <= entry.position
 
     def leave_out_before(self, beginning: int) -> None:
         """Drop the entries of an earlier life of the topic, which the log had before this."""
@@ -130,6 +175,7 @@ class ConsumeQueue:
             return
         first = self._entry(self._behind_fillers(self.first_offset))
         if first.position < beginning:
+            self.clear()  # its numbers are of the earlier life too
             self._note_gap()
 
     def create_empty(self) -> None:
@@ -175,6 +221,15 @@ class ConsumeQueue:
             # An empty file is good for nothing yet.
             self._segments.remove_last()
         return 0
+
+    def _has_something_behind(self, end: int) -> bool:
+        """Whether the last file holds anything behind its last entry."""
+        last = self._segments.last
+        if last is None or end * ENTRY_SIZE >= last.end:
+            return False
+        start = max(end * ENTRY_SIZE, last.start)
+        ranges = last.data_ranges(start, last.end)
+        return any(bytes(last.slice(at, stop - at)).strip(b"\0") for at, stop in ranges)
 
     def _is_whole(self, index: int) -> bool:
         """Whether a file is full, and the one after it follows without a gap."""
@@ -377,12 +432,19 @@ class ConsumeQueue:
             self._note_gap()
             if self.end_offset == 0 and len(self._segments) == 0:
                 self.begin_at(offset)
-            reached = self.tail.end_position
-            while self.end_offset < offset:
-                if not self.tail.put(0, FILLER_SIZE, 0):
-                    return False
-                self.tail.end_position = reached
+            if not self._fill_to(offset):
+                return False
         return self.tail.put_at(offset, position, size, tags_code)
+
+    def _fill_to(self, offset: int) -> bool:
+        """Put fillers up to a number, and have the message of that number come next."""
+        reached = self.tail.end_position
+        while self.end_offset < offset:
+            if not self.tail.put(0, FILLER_SIZE, 0):
+                return False
+            self.tail.end_position = reached
+        self.tail.next_offset = max(self.tail.next_offset, offset)
+        return True
 
     def _note_gap(self) -> None:
         if not self.has_gap:
@@ -398,7 +460,7 @@ class ConsumeQueue:
         if (
             entry.position != position
             and size != FILLER_SIZE
-            and self._surroundings.is_entry_right(self, offset, entry)
+            and self._surroundings.judge_entry(self, offset, entry) is Verdict.RIGHT
         ):
             if entry.position > position:
                 logger.debug("%s: the record at %d is of an earlier life", self, position)
@@ -464,29 +526,49 @@ class ConsumeQueue:
 
     def _first_from(self, position: int) -> int:
         """The number of the first message that lies at or behind a position of the log."""
-        low, high = max(self.min_offset, self.first_offset), self.end_offset
+        low, high = self.first_offset, self.end_offset
+        below, above = 0, self.tail.end_position
         while low < high:
             middle = (low + high) // 2
-            if self._position_from(middle, high) < position:
-                low = middle + 1
+            found = self._position_from(middle, high, above)
+            if not below <= found <= above:
+                self._note_gap()  # numbers grow with positions: some of these are wrong
+                return low
+            if found < position:
+                low, below = middle + 1, found
             else:
-                high = middle
+                high, above = middle, found
         return low
 
-    def _position_from(self, offset: int, stop: int) -> int:
-        """Where the message lies in the log, or the next one that was not lost."""
+    def _position_from(self, offset: int, stop: int, otherwise: int) -> int:
+        """Where the message lies in the log, or the next one before `stop` that was not lost."""
         for number in range(offset, stop):
             entry = self._entry(number)
             if not entry.is_filler:
-                return entry.position
-        return self.tail.end_position
+                return entry.position if entry.size > 0 else -1
+        return otherwise
+
+    def is_in_order(self) -> bool:
+        """Whether all entries could be right: a look at each of them."""
+        reached = 0
+        for segment in self._segments:
+            end = min(segment.end, self.tail.end)
+            for position, size, _ in _ENTRY.iter_unpack(
+                segment.slice(segment.start, end - segment.start)
+            ):
+                if size == FILLER_SIZE:
+                    continue
+                if position < reached or size <= 0:
+                    return False
+                reached = position + size
+        return True
 
     def forget_between(self, start: int, stop: int) -> int:
         """Put fillers in the place of entries for a damaged part of the log."""
         forgotten = 0
         for offset in range(self._first_from(start), self.end_offset):
             entry = self._entry(offset)
-            if entry.is_filler:
+            if entry.is_filler or entry.position < start:
                 continue
             if entry.position >= stop:
                 break
@@ -534,6 +616,21 @@ class ConsumeQueue:
         self._segments.remove_all()
         self.min_offset = 0
         self._set_end(0)
+
+    def begin_again(self) -> None:
+        """Forget all entries, to have them put once more; numbers are not given twice."""
+        self._least_end = max(self._least_end, self.end_offset)
+        self.clear()
+        self.has_gap = True
+
+    def end_again(self) -> None:
+        """All entries that the log has are here; the others are lost, their numbers are not."""
+        least, self._least_end = self._least_end, 0
+        if self.end_offset < least:
+            if self.end_offset == 0:
+                self.begin_at(least - 1)
+            self._fill_to(least)
+        self.has_gap = False
 
     def destroy(self) -> None:
         """Delete the queue's files."""

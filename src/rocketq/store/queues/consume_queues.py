@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rocketq.store.errors import StoreError, StoreMismatch
+from rocketq.store.errors import QueueUnavailable, StoreError, StoreMismatch
 from rocketq.store.files.disk import Disk
 from rocketq.store.files.segment import Segment
-from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry, Verdict
 from rocketq.store.queues.queue_names import can_be_queue
 from rocketq.store.queues.queue_table import QueueRange, QueueRanges
 from rocketq.store.queues.queue_tail import ENTRY_SIZE, QueueTail
@@ -35,7 +35,7 @@ class ConsumeQueues:
         """Topic -> queue id -> tail of the queues that are open: what an append looks up."""
         self.on_failure: Callable[[OSError], None] | None = None
         """Told when a queue cannot be opened."""
-        self.judge: Callable[[ConsumeQueue, int, QueueEntry], bool] | None = None
+        self.judge: Callable[[ConsumeQueue, int, QueueEntry], Verdict] | None = None
         """Looks into the log whether an entry leads to its message."""
         self.failure: OSError | None = None
         """Why the last entry could not be written."""
@@ -53,8 +53,10 @@ class ConsumeQueues:
         self._expected: QueueRanges = {}
         self.begins_at: Callable[[str], int] = _from_the_start
         """Where the present life of a topic begins in the log."""
-        self.repair: Callable[[ConsumeQueue], None] | None = None
-        """Makes a queue anew whose files were found damaged; set once the log is known."""
+        self.mend: Callable[[ConsumeQueue], None] | None = None
+        """Makes a queue again whose files were found damaged; set once the store is open."""
+        self.mending: dict[tuple[str, int], ConsumeQueue] = {}
+        """Queues that are being made again, and that nobody else may touch meanwhile."""
 
     def load(self) -> None:
         """List what there is. Directories with other names than numbers are not queues."""
@@ -95,18 +97,24 @@ class ConsumeQueues:
 
     def expect(self, ranges: QueueRanges) -> None:
         """Tell what queues must have, if all their files are there."""
-        self._expected = ranges
         for topic, by_id in ranges.items():
+            if not by_id:
+                continue
             queues = self._queues.setdefault(topic, {})
-            for queue_id in by_id:
-                queues.setdefault(queue_id, None)
+            for queue_id, numbers in by_id.items():
+                queue = queues.setdefault(queue_id, None)
+                if queue is not None:
+                    queue.compare(numbers)
+                else:
+                    self._expected.setdefault(topic, {})[queue_id] = numbers
 
     def ranges(self) -> QueueRanges:
         """What queues have; of those that were never opened, what they had to have."""
-        found = {topic: by_id for topic, by_id in self._expected.items() if by_id}
+        found = {topic: dict(by_id) for topic, by_id in self._expected.items() if by_id}
         for queue in self.opened():
-            numbers = QueueRange(queue.first_offset, queue.end_offset)
-            found.setdefault(queue.topic, {})[queue.queue_id] = numbers
+            if (queue.topic, queue.queue_id) not in self.mending:
+                numbers = QueueRange(queue.first_offset, queue.end_offset)
+                found.setdefault(queue.topic, {})[queue.queue_id] = numbers
         return found
 
     def set_log_min(self, log_min: int) -> None:
@@ -121,7 +129,16 @@ class ConsumeQueues:
     # --- Finding
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue, opened if it was not; None if it does not exist."""
+        """A queue, opened if it was not; None if it does not exist.
+
+        Raises `QueueUnavailable` while it is being made again.
+        """
+        queue = self._look_up(topic, queue_id)
+        if self.mending and (topic, queue_id) in self.mending:
+            raise QueueUnavailable(f"queue {queue_id} of {topic} is being made again from the log")
+        return queue
+
+    def _look_up(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queues = self._queues.get(topic)
         if queues is None or queue_id not in queues:
             return None
@@ -130,6 +147,8 @@ class ConsumeQueues:
             queue = self._new(topic, queue_id)
             queue.open(self._log_end)
             queue.leave_out_before(self.begins_at(topic))
+            if self.judge is not None:
+                queue.check_end(self._log_min)
             expected = self._expected.get(topic, {}).pop(queue_id, None)
             if expected is not None:
                 queue.compare(expected)
@@ -138,13 +157,42 @@ class ConsumeQueues:
             self.tails.setdefault(topic, {})[queue_id] = queue.tail
             if queue.has_gap:
                 self.incomplete[topic, queue_id] = queue
-                if self.repair is not None:
-                    self.repair(queue)
+                if self.mend is not None:
+                    self._begin_mending(queue)
         return queue
+
+    # --- Damage
+
+    def suspect(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Somebody found an entry that leads nowhere: whether the queue is made again for it.
+
+        Not more than once: what is wrong after that is the log.
+        """
+        if self.mend is None or offset in queue.suspected:
+            return False
+        queue.suspected.add(offset)
+        logger.warning("%s: entry %d leads nowhere", queue, offset)
+        if (queue.topic, queue.queue_id) not in self.mending:
+            self._begin_mending(queue)
+        return True
+
+    def _begin_mending(self, queue: ConsumeQueue) -> None:
+        assert self.mend is not None
+        self.mending[queue.topic, queue.queue_id] = queue
+        self.tails.get(queue.topic, {}).pop(queue.queue_id, None)
+        self.mend(queue)
+
+    def mended(self, queue: ConsumeQueue) -> None:
+        """A queue has all of its entries again."""
+        queue.end_again()
+        queue.correct_min_offset(self._log_min)
+        self.incomplete.pop((queue.topic, queue.queue_id), None)
+        self.mending.pop((queue.topic, queue.queue_id), None)
+        self.tails.setdefault(queue.topic, {})[queue.queue_id] = queue.tail
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue:
         """A queue, made if it does not exist. Its files come with its first entry."""
-        queue = self.find(topic, queue_id)
+        queue = self._look_up(topic, queue_id)
         if queue is None:
             if not can_be_queue(topic, queue_id):
                 raise StoreError(f"there can be no queue {queue_id} of {topic!r}")
@@ -173,7 +221,10 @@ class ConsumeQueues:
         if not can_be_queue(topic, queue_id):
             return None
         try:
+            self.find(topic, queue_id)
             return self.open_tail(topic, queue_id)
+        except QueueUnavailable:
+            return None
         except OSError as error:
             logger.error("queue %d of %s cannot be opened: %s", queue_id, topic, error)
             if self.on_failure is not None:
@@ -193,11 +244,11 @@ class ConsumeQueues:
         return sorted(self._queues.get(topic, ()))
 
     def all(self) -> Iterator[ConsumeQueue]:
-        """Every queue, opened one after another."""
+        """Every queue, opened one after another, but for those that are being made again."""
         for topic in self.topics():
             for queue_id in self.queue_ids(topic):
-                queue = self.find(topic, queue_id)
-                if queue is not None:
+                queue = self._look_up(topic, queue_id)
+                if queue is not None and (topic, queue_id) not in self.mending:
                     yield queue
 
     def opened(self) -> list[ConsumeQueue]:
@@ -218,24 +269,9 @@ class ConsumeQueues:
         """Delete what is left of queues of these topics that have no message in this life."""
         for topic in topics:
             for queue_id in self.queue_ids(topic):
-                queue = self.find(topic, queue_id)
+                queue = self._look_up(topic, queue_id)
                 if queue is not None and queue.end_offset == 0 and not queue.has_gap:
                     self.remove(topic, queue_id)
-
-    def end_life(self, topic: str, position: int) -> int:
-        """Delete a topic's queues as they were at a position of the log: how many there were.
-
-        One that has got messages since, which happens only where a copy of the log is told
-        late, is made again without the earlier ones.
-        """
-        queue_ids = self.queue_ids(topic)
-        for queue_id in queue_ids:
-            queue = self.find(topic, queue_id)
-            if queue is None or queue.tail.end_position <= position:
-                self.remove(topic, queue_id)
-            elif self.repair is not None:
-                self.repair(queue)
-        return len(queue_ids)
 
     def remove_topic(self, topic: str) -> int:
         """Delete a topic's queues and forget their numbering."""
@@ -246,15 +282,16 @@ class ConsumeQueues:
         return removed
 
     def remove(self, topic: str, queue_id: int) -> None:
-        queue = self.find(topic, queue_id)
+        queue = self._look_up(topic, queue_id)
         if queue is None:
             return
+        self.mending.pop((topic, queue_id), None)
         self._dirty = [dirty for dirty in self._dirty if dirty is not queue]
         queue.destroy()
         self._expected.get(topic, {}).pop(queue_id, None)
         self.incomplete.pop((topic, queue_id), None)
         del self._queues[topic][queue_id]
-        self.tails[topic].pop(queue_id, None)
+        self.tails.get(topic, {}).pop(queue_id, None)
         if not self._queues[topic]:
             del self._queues[topic]
             self.tails.pop(topic, None)
@@ -276,9 +313,9 @@ class ConsumeQueues:
     def queue_has_gap(self, queue: ConsumeQueue) -> None:
         self.incomplete[queue.topic, queue.queue_id] = queue
 
-    def is_entry_right(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+    def judge_entry(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> Verdict:
         """Whether an entry leads to the message it stands for."""
-        return self.judge is not None and self.judge(queue, offset, entry)
+        return self.judge(queue, offset, entry) if self.judge is not None else Verdict.NO_RECORD
 
     def segment_mapped(self, segment: Segment) -> None:
         """Keep the number of mapped files bounded: those not used since last time go."""

@@ -25,6 +25,7 @@ cdef class QueueReader:
     cdef bint _collect(
         self,
         GetResult result,
+        queue,
         const unsigned char[::1] entries,
         long long window_start,
         long long window_end,

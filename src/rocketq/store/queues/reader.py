@@ -16,6 +16,7 @@ import cython
 
 from rocketq.message.properties.codec import decode_properties
 from rocketq.message.record.reader import read_record
+from rocketq.store.errors import QueueUnavailable
 
 if cython.compiled:
     from cython.cimports.rocketq.common.big_endian import get32, get64
@@ -91,7 +92,11 @@ class QueueReader:
 
         `max_bytes` 0, or more than one read may ask for, means RocketMQ's own limits.
         """
-        queue = self._queues.find(topic, queue_id)
+        try:
+            queue = self._queues.find(topic, queue_id)
+        except QueueUnavailable:
+            self.missed_count += 1
+            return GetResult(_OFFSET_OVERFLOW_ONE, offset, 0, offset)
         if queue is None:
             self.missed_count += 1
             return GetResult(_NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -131,6 +136,7 @@ class QueueReader:
         log_end: cython.longlong = self._log_tail.end
         self._collect(
             result,
+            queue,
             entries,
             window_start,
             window_end,
@@ -141,10 +147,9 @@ class QueueReader:
             self._log.min_offset,
             log_end,
         )
-        if result.next_offset == offset:
-            # An entry that cannot be: the queue is damaged here.
-            result.status_code = _OFFSET_FOUND_NULL
-            result.next_offset = queue.next_file_offset(offset)
+        if result.next_offset == offset and max_count > 0:
+            # An entry that cannot be: the queue is made again, and asked again after that.
+            result.status_code = _OFFSET_OVERFLOW_ONE
         if result.message_count > 0:
             result.status_code = _FOUND
             self.found_count += 1
@@ -159,6 +164,7 @@ class QueueReader:
     def _collect(
         self,
         result: GetResult,
+        queue,
         entries: cython.const[cython.uchar][::1],
         window_start: cython.longlong,
         window_end: cython.longlong,
@@ -193,9 +199,13 @@ class QueueReader:
                 code = get64(p + 12)
             else:
                 position, size, code = _ENTRY.unpack_from(entries, (at - window_start) * 20)
-            if position < 0 or size <= 0:
-                break
-            if size == _FILLER_SIZE or position < log_min or position + size > log_end:
+            if size == _FILLER_SIZE or (0 <= position < log_min and size > 0):
+                was_removed = True
+                at += 1
+                continue
+            if position < 0 or size <= 0 or position + size > log_end:
+                if self._queues.suspect(queue, at):
+                    break
                 was_removed = True
                 at += 1
                 continue
@@ -214,11 +224,15 @@ class QueueReader:
                 self._take_run(result, run_start, run_end)
                 run_start = run_end = -1
                 if not self._find_segment(position):
+                    if self._queues.suspect(queue, at):
+                        break
                     was_removed = True
                     at += 1
                     continue
             if position + size > self._segment_end or not self._is_record(position, size):
                 # What the entry points at is not the message it stands for.
+                if self._queues.suspect(queue, at):
+                    break
                 was_removed = True
                 at += 1
                 continue
