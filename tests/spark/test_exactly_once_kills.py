@@ -79,12 +79,15 @@ class Broker:
     def start(self) -> None:
         command = [sys.executable, "-m", "rocketq.cli", "up", "--dir", str(self._folder)]
         command += ["--namesrv-port", str(self.port), "--broker-port", str(self.broker_port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait_until(lambda: answers(self.broker_port), within_s=120)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().startswith("ready")
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 def free_port() -> int:
@@ -92,11 +95,6 @@ def free_port() -> int:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]
         return port
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

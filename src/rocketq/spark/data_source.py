@@ -33,6 +33,10 @@ class RocketqDataSource(DataSource):
         from rocketq.spark.read.batch import BatchReader, PruningReader
 
         options = self._source(schema, streaming=False)
+        if options.stores:
+            from rocketq.spark.files.reader import FilesReader, PruningFilesReader
+
+            return PruningFilesReader(options) if options.push_filters else FilesReader(options)
         return PruningReader(options) if options.push_filters else BatchReader(options)
 
     @in_one_sentence

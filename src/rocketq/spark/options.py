@@ -35,6 +35,7 @@ _SPARKS_OWN: Final = frozenset(
 _COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs", "retryTimeoutMs")
 _SOURCE: Final = (
     *_COMMON,
+    "store",
     "subscribe",
     "subscribePattern",
     "assign",
@@ -70,6 +71,7 @@ _SINK: Final = (
     "delivery",
     "writeId",
 )
+_BROKERS_ONLY: Final = ("namesrv", "accessKey", "secretKey", "namespace", "sqlFilter", "groupId")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = (
     "endingOffsets",
@@ -126,6 +128,8 @@ class SourceOptions:
     """What to read. Picklable: it travels to the executors."""
 
     connection: ClusterAccess
+    stores: tuple[tuple[str, str], ...] = ()
+    """Directories to read instead of brokers: the broker's name (empty: the folder's), the path."""
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -238,8 +242,8 @@ class _Given:
         if present:
             raise InvalidOptions(f"{self._what}: {', '.join(present)}: {why}")
 
-    def connection(self) -> ClusterAccess:
-        if not self.text("namesrv"):
+    def connection(self, *, is_needed: bool = True) -> ClusterAccess:
+        if is_needed and not self.text("namesrv"):
             raise InvalidOptions(
                 f"{self._what}: option namesrv is missing; it is the NameServers' address, "
                 "like 127.0.0.1:9876 or several with ; between them"
@@ -309,7 +313,10 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     topics = tuple(dict.fromkeys(t for t in re.split(r"[,\s]+", options.text("subscribe")) if t))
     pattern = options.text("subscribePattern") or None
     assigned = _assigned(options)
-    if not topics and pattern is None and not assigned:
+    stores = _stores(options)
+    if stores and streaming:
+        raise InvalidOptions("rocketq source: the files of a store are read by spark.read only")
+    if not topics and pattern is None and not assigned and not stores:
         raise InvalidOptions(
             "rocketq source: say what to read with exactly one of subscribe, subscribePattern, "
             "assign"
@@ -326,7 +333,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     assert pull_bytes is not None
     assert min_partitions is not None
     return SourceOptions(
-        connection=options.connection(),
+        connection=options.connection(is_needed=not stores),
+        stores=stores,
         topics=topics,
         pattern=_checked_pattern(options, pattern),
         assigned=assigned,
@@ -403,6 +411,20 @@ def _assigned(options: _Given) -> dict[str, dict[str, tuple[int, ...]]]:
     if not assigned:
         raise options.wrong("assign", "at least one queue")
     return assigned
+
+
+def _stores(options: _Given) -> tuple[tuple[str, str], ...]:
+    """DIR,DIR or broker-a=DIR,broker-b=DIR."""
+    out = []
+    for text in options.text("store").split(","):
+        name, equals, folder = text.strip().partition("=")
+        if text.strip():
+            out.append((name.strip(), folder.strip()) if equals else ("", text.strip()))
+    if "store" in options:
+        options.refuse(_BROKERS_ONLY, "the files of a store are read without brokers")
+        if not out:
+            raise options.wrong("store", "a store directory, or several with commas")
+    return tuple(out)
 
 
 def _checked_pattern(options: _Given, pattern: str | None) -> str | None:

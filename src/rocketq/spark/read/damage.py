@@ -20,3 +20,19 @@ class DamagedMessage(RocketqError):
         )
         self.queue = queue
         self.offset = offset
+
+
+class DamagedRecord(RocketqError):
+    """A record in the files of a broker that cannot be read."""
+
+    def __init__(
+        self, queue: MessageQueue, offset: int, root: str, position: int, why: str
+    ) -> None:
+        super().__init__(
+            f"message {offset} of topic {queue.topic!r}, queue {queue.queue_id} is damaged at "
+            f"position {position} of {root}: {why}. With the option failOnDamage=false its body is "
+            "null, and the column body_error says this"
+        )
+        self.queue = queue
+        self.offset = offset
+        self.position = position

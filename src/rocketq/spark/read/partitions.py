@@ -45,14 +45,35 @@ def plan(
         if until > start[queue]
     ]
     total = sum(len(each) for each in ranges)
-    planned: list[QueuePartition] = []
-    for each in ranges:
-        pieces = 1
-        if min_partitions > len(ranges):
-            pieces = -(-len(each) * min_partitions // total)
-        if max_records is not None:
-            pieces = max(pieces, -(-len(each) // max_records))
-        pieces = min(pieces, len(each))
-        edges = [each.start + len(each) * piece // pieces for piece in range(pieces + 1)]
-        planned += [QueuePartition(each.queue, a, b) for a, b in pairwise(edges)]
-    return planned
+    return [
+        QueuePartition(each.queue, first, last)
+        for each in ranges
+        for first, last in cut(
+            each.start,
+            each.end,
+            total=total,
+            ranges=len(ranges),
+            min_partitions=min_partitions,
+            max_records=max_records,
+        )
+    ]
+
+
+def cut(
+    start: int,
+    end: int,
+    *,
+    total: int,
+    ranges: int,
+    min_partitions: int = 0,
+    max_records: int | None = None,
+) -> list[tuple[int, int]]:
+    """The pieces of one of `ranges` ranges that have `total` messages together."""
+    length, pieces = end - start, 1
+    if min_partitions > ranges:
+        pieces = -(-length * min_partitions // total)
+    if max_records is not None:
+        pieces = max(pieces, -(-length // max_records))
+    pieces = min(pieces, length)
+    edges = [start + length * piece // pieces for piece in range(pieces + 1)]
+    return list(pairwise(edges))

@@ -28,7 +28,7 @@ from rocketq.spark.wire.retry import Retry
 from rocketq.spark.write.columns import Rows
 from rocketq.spark.write.once.digests import message_digest, row_digests
 from rocketq.spark.write.once.lease import Fenced, Lease, Process
-from rocketq.spark.write.once.marks import MARKS_TOPIC, Mark, Marks, NotShown
+from rocketq.spark.write.once.marks import Mark, Marks, NotShown
 from rocketq.spark.write.once.task_name import TaskName
 
 logger = logging.getLogger(__name__)
@@ -121,10 +121,7 @@ class Attempt:
     async def _marks_of(self, broker: str) -> Marks:
         if broker not in self._marks:
             marks = Marks(self._client, broker, self._tag, self._options.producer_group)
-            route = await self._client.api.route(MARKS_TOPIC)
-            has = route is not None and any(d.broker_name == broker for d in route.queue_datas)
-            if not has:
-                await marks.prepare()
+            await marks.prepare()
             self._marks[broker] = marks
         return self._marks[broker]
 
@@ -132,8 +129,8 @@ class Attempt:
         if broker not in self._leases:
             self._leases[broker] = Lease(
                 self._client,
-                f"SPARK_{self._tag}",
-                MessageQueue(MARKS_TOPIC, broker, self._task.partition),
+                TOOLS_CONSUMER_GROUP,
+                self._marks[broker].place(self._task.partition),
                 self._holder,
             )
         lease = self._leases[broker]
@@ -147,7 +144,7 @@ class Attempt:
     async def _dead_holder(self, broker: str, topic: str) -> str | None:
         """Who left the last mark, if it is known not to live any more."""
         marks, task = self._marks[broker], self._task
-        end = await self._end(MessageQueue(MARKS_TOPIC, broker, task.partition % 8))
+        end = await self._end(marks.place(task.partition))
         left = await marks.of_batch(replace(task, batch=0), topic, end)
         if not left:
             return None

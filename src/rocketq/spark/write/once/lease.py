@@ -1,8 +1,8 @@
 """Who may send for one partition of a sink: the holder of a broker's queue lock.
 
 Brokers lend a queue of a group to one client for 60 s at a time (that is how consumers consume in
-order). Here the group is the sink, and the queue's number the partition. The holder renews it every
-few seconds and stops sending 20 s after the last renewal that it asked for, so 40 s are left for a
+order). Here it is the queue that the partition leaves its marks in. The holder renews it every few
+seconds and stops sending 20 s after the last renewal that it asked for, so 40 s are left for a
 request on its way, before the broker lends it to the next one.
 """
 
@@ -115,7 +115,7 @@ class Lease:
             dead_holder = None
             if time.monotonic() > ends:
                 raise LeaseTaken(
-                    f"another attempt still writes partition {self.queue.queue_id} to "
+                    f"another attempt at the same partition still writes to "
                     f"{self.queue.broker_name} after {within_s:g} s"
                 )
             await asyncio.sleep(_PAUSE_S)
@@ -138,8 +138,7 @@ class Lease:
         """Before every send: whether it may still be made."""
         if time.monotonic() >= self._valid_until:
             raise Fenced(
-                f"partition {self.queue.queue_id} was not written to {self.queue.broker_name} by "
-                "this attempt any more: it lost its lease"
+                f"this attempt writes no more to {self.queue.broker_name}: it lost its lease"
             )
 
     def release(self) -> None:

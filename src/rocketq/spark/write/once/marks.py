@@ -6,8 +6,9 @@ row. The log of a broker is kept or lost as a prefix, so where rows of an attemp
     {"partition": 3, "batch": 17, "topic": "orders", "attempt": "...", "holder": "...",
      "positions": {"0": 1200, "1": 1180}}        where its rows begin, at the earliest
 
-Its tag is the sink. A mark is also a barrier: brokers show messages in the order of their log, so
-who can read its own mark can read all that was stored before it.
+Its tag is the sink, its queue the place of the partition. A mark is also a barrier: brokers show
+messages in the order of their log, so who can read its own mark can read all that was stored before
+it.
 """
 
 import asyncio
@@ -29,7 +30,9 @@ from rocketq.remoting.headers import SendMessageV2
 from rocketq.spark.write.once.task_name import TaskName
 
 MARKS_TOPIC: Final = "ROCKETQ_SPARK_MARKS"
-_QUEUES: Final = 8
+_QUEUES: Final = 1024
+"""Each is a place for the marks and the lease of a partition. Places that two share, they share in
+turns."""
 _READ_BACK: Final = 256
 _PAUSE_S: Final = 0.01
 
@@ -99,11 +102,17 @@ class Marks:
             raise BrokerUnknown(self._broker_name)
         return address
 
-    def _queue(self, partition: int) -> MessageQueue:
-        return MessageQueue(MARKS_TOPIC, self._broker_name, partition % _QUEUES)
+    def place(self, partition: int) -> MessageQueue:
+        """Where a partition leaves its marks; no two of a sink leave them at the same one."""
+        number = (int(self._sink[:8], 16) + partition) % _QUEUES
+        return MessageQueue(MARKS_TOPIC, self._broker_name, number)
 
     async def prepare(self) -> None:
         """Make the topic where it is not there."""
+        route = await self._client.api.route(MARKS_TOPIC)
+        for data in [] if route is None else route.queue_datas:
+            if data.broker_name == self._broker_name and data.write_queue_nums >= _QUEUES:
+                return
         config = TopicConfig(
             topic_name=MARKS_TOPIC, read_queue_nums=_QUEUES, write_queue_nums=_QUEUES
         )
@@ -111,7 +120,7 @@ class Marks:
 
     async def append(self, mark: Mark, *, within_s: float) -> int:
         """Leave a mark, and wait until it can be read; its place."""
-        queue = self._queue(mark.partition)
+        queue = self.place(mark.partition)
         header = SendMessageV2(
             producer_group=self._producer,
             topic=MARKS_TOPIC,
@@ -153,7 +162,7 @@ class Marks:
         Read backwards until a mark of an earlier batch comes: holders of the lease leave marks,
         and none of them goes back to an earlier batch.
         """
-        queue, found = self._queue(task.partition), []
+        queue, found = self.place(task.partition), []
         api, address = self._client.api, self._address
         first = await api.min_offset(address, queue)
         if task.since_ms:

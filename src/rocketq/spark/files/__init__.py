@@ -1,0 +1,1 @@
+"""Topics straight from the files of brokers: the option `store`."""
