@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.broker.acknowledgements import Acknowledgements
+from rocketq.broker.arrivals import Arrivals
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.cluster.registration import Registration, ha_port
@@ -29,6 +30,8 @@ from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
+from rocketq.broker.pop import HeldPops, OrderedQueues, Popping, Revival, ReviveLog
+from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.admin.cold_data import ColdDataAdminProcessor
 from rocketq.broker.processor.admin.config import ConfigAdminProcessor
 from rocketq.broker.processor.admin.connections import ConnectionAdminProcessor
@@ -45,6 +48,7 @@ from rocketq.broker.processor.client import ClientProcessor
 from rocketq.broker.processor.consumer_offset import ConsumerOffsetProcessor
 from rocketq.broker.processor.end_transaction import EndTransactionProcessor
 from rocketq.broker.processor.lock import LockProcessor
+from rocketq.broker.processor.pop import PopProcessor
 from rocketq.broker.processor.pull import PullProcessor
 from rocketq.broker.processor.query import QueryProcessor
 from rocketq.broker.processor.reply import ReplyProcessor
@@ -203,11 +207,12 @@ class Broker:
         store = MessageStore(self._store_config, clock=clock)
         writer = MessageWriter(store)
         acknowledgements = Acknowledgements(live, store)
+        arrivals = Arrivals(store)
         long_polling = LongPolling(
             clock,
             limit=config.max_held_pulls,
             peer_limit=config.max_held_pulls_per_connection,
-            listen=lambda listener: setattr(store, "arrival_listener", listener),
+            listen=arrivals.listen("pulls"),
         )
         live.on_change(lambda before, after: store.apply(live.store))
         retries = RetryTopics(topics, groups, locks, stats)
@@ -215,6 +220,12 @@ class Broker:
         writer.add_transformation(scheduled.transform)
         timers = TimerMessages(live, store, stats, clock)
         writer.add_transformation(timers.transform)
+        revive_log = ReviveLog(live, writer, clock, store_host)
+        ordered = OrderedQueues(folder / "consumerOrderInfo.json", clock)
+        popping = Popping(live, topics, groups, offsets, store, revive_log, ordered, stats, clock)
+        held_pops = HeldPops(clock, arrivals.listen("pops"), newest_first=False)
+        held_notifications = HeldPops(clock, arrivals.listen("notifications"), newest_first=True)
+        revival = Revival(live, topics, groups, offsets, store, revive_log, timers, stats)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
         housekeeping = Housekeeping(live, groups, offsets, producers, consumers, locks, store)
         client = RemotingClient()
@@ -248,6 +259,7 @@ class Broker:
                 "slaves": partial(_serve_slaves, store, config.bind_address, log_port),
                 "delayed messages": scheduled.run,
                 "timed messages": timers.run,
+                "popped messages": revival.run,
                 "transactions": transactions.run,
             },
             slave={
@@ -269,6 +281,12 @@ class Broker:
             ReplyProcessor(live, sends, producers, writer, clock, store_host).routes(),
             PullProcessor(
                 live, topics, groups, offsets, consumers, long_polling, store, stats, reading
+            ).routes(),
+            PopProcessor(
+                live, topics, groups, popping, held_pops, held_notifications, store, clock
+            ).routes(),
+            AckProcessor(
+                live, topics, offsets, store, revive_log, ordered, held_pops, clock
             ).routes(),
             ClientProcessor(live, topics, groups, producers, consumers, turns, clock).routes(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
@@ -308,6 +326,8 @@ class Broker:
             producers.drop_connection(connection)
             consumers.drop_connection(connection)
             long_polling.drop_peer(connection)
+            held_pops.drop_peer(connection)
+            held_notifications.drop_peer(connection)
 
         server_config = ServerConfig(
             server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
@@ -319,12 +339,12 @@ class Broker:
             for each in (routes, vip_routes)
         )
         self._servers = (server, vip_server)
-        for table in (topics, groups, offsets, modes, scheduled):
+        for table in (topics, groups, offsets, modes, scheduled, ordered):
             table.load()
 
         async with (
             store,
-            _kept_on_disk(topics, groups, offsets),
+            _kept_on_disk(topics, groups, offsets, ordered),
             running("consumer offsets", OffsetSaving(live, offsets).run),
             running("statistics", stats.run),
             running("services of the role", role_services.run),
@@ -344,6 +364,8 @@ class Broker:
                 yield self
             finally:
                 long_polling.close()
+                held_pops.close()
+                held_notifications.close()
 
 
 def _merged(*parts: Routes) -> Routes:
@@ -357,7 +379,7 @@ def _merged(*parts: Routes) -> Routes:
 
 @asynccontextmanager
 async def _kept_on_disk(
-    *tables: Topics | SubscriptionGroups | ConsumerOffsets,
+    *tables: Topics | SubscriptionGroups | ConsumerOffsets | OrderedQueues,
 ) -> AsyncIterator[None]:
     """Write the tables once more at the end."""
     try:

@@ -145,8 +145,23 @@ class BrokerConfig:
 
     # Pop.
     default_message_request_mode: str = "PULL"
+    default_pop_share_queue_num: int = -1
+    server_load_balancer_enable: bool = True
+    pop_polling_size: int = 1_024
+    max_pop_polling_size: int = 100_000
     revive_queue_num: int = 8
+    revive_interval: int = 1_000
+    pop_from_retry_probability: int = 20
+    pop_from_retry_probability_for_priority: int = 0
+    priority_order_asc: bool = True
     enable_retry_topic_v2: bool = False
+    retrieve_message_from_pop_retry_topic_v1: bool = field(
+        default=True, metadata=key("retrieveMessageFromPopRetryTopicV1")
+    )
+    pop_response_return_actual_retry_topic: bool = False
+    init_pop_offset_by_check_msg_in_mem: bool = True
+    # Ours: how many pops of one connection may wait.
+    max_held_pops_per_connection: int = 4_096
 
     # Protection. The time a request may wait before it is served, by kind.
     # How many sends may wait for their flush or their slave before others are refused.

@@ -42,6 +42,8 @@ ROCKSDB_TRANSACTION_OP_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 TRANSACTION_CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+REVIVE_LOG_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+"""Where check points and acknowledgements of pops wait; the cluster's name follows."""
 
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -174,7 +176,7 @@ def is_system_group(group: str) -> bool:
 
 def is_forbidden_topic(topic: str) -> bool:
     """Whether nobody may send to this topic."""
-    return topic in FORBIDDEN_TOPICS
+    return topic in FORBIDDEN_TOPICS or topic.startswith(REVIVE_LOG_PREFIX)
 
 
 def wrap_namespace(namespace: str, resource: str) -> str:

@@ -315,7 +315,21 @@ SECTIONS: Final = (
             live("cgColdReadThreshold", "Shown to tools: bytes of old messages.", 0, _TIB),
             live("globalColdReadThreshold", "Shown to tools, of all groups.", 0, _TIB),
             at_start("shutdownWaitTimeSeconds", "Shown to tools.", 0, 86_400),
-            at_start("reviveQueueNum", "Queues of the topic pop keeps its books in.", 1, 1_024),
+            at_start("reviveQueueNum", "Queues of the topic pop keeps its books in.", 1, 998),
+            live("reviveInterval", "Time between looks for what was not acknowledged.", 10, 60_000),
+            live("defaultMessageRequestMode", "How groups take messages: PULL or POP."),
+            live("defaultPopShareQueueNum", "Neighbours' queues a client pops too.", -1, _INT),
+            live("serverLoadBalancerEnable", "Shares queues out for those who ask for that."),
+            live("popPollingSize", "Pops of a group that may wait for one queue.", 1, _INT),
+            live("maxPopPollingSize", "Pops that may wait in all.", 1, _INT),
+            live("maxHeldPopsPerConnection", "Of one connection.", 1, 1_000_000, ours=True),
+            live("popFromRetryProbability", "Percent that look for retries first.", 0, 100),
+            live("popFromRetryProbabilityForPriority", "The same for PRIORITY topics.", 0, 100),
+            live("priorityOrderAsc", "Queues are visited downwards."),
+            live("enableRetryTopicV2", "Retry topics are named with a plus sign."),
+            live("retrieveMessageFromPopRetryTopicV1", "The others are read as well."),
+            live("popResponseReturnActualRetryTopic", "Retries keep the retry topic's name."),
+            live("initPopOffsetByCheckMsgInMem", "New groups begin with what is in memory."),
         ),
     ),
     Section(
@@ -365,8 +379,6 @@ SECTIONS: Final = (
             not_there("enableLmq", "light queues are not there", "false"),
             not_there("enableMultiDispatch", "light queues are not there", "false"),
             not_there("timerInterceptDelayLevel", "delay levels have queues of their own", "false"),
-            not_there("defaultMessageRequestMode", "groups can only pull", "PULL"),
-            not_there("enableRetryTopicV2", "pop is not there", "false"),
             not_there("coldDataFlowControlEnable", "old messages are not held back", "false"),
             not_there("enableNetWorkFlowControl", "clients are not held back by rate", "false"),
             not_there("metricsExporterType", "metrics are not exported", "DISABLE"),
@@ -488,21 +500,21 @@ SECTIONS: Final = (
                 syncControllerMetadataPeriod syncMasterFlushOffsetWhenStartup""",
             ),
             *no_effect(
-                "Belongs to pop, which is not there.",
-                """defaultPopShareQueueNum popPollingSize maxPopPollingSize reviveInterval
-                popFromRetryProbability appendAckAsync appendCkAsync enableLitePopLog
+                "Belongs to a part of pop that is done in another way here.",
+                """
+                 appendAckAsync appendCkAsync enableLitePopLog
                 enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag
                 enablePopBatchAck enablePopBufferMerge enablePopLog enablePopMessageThreshold
-                enableSkipLongAwaitingAck initPopOffsetByCheckMsgInMem
+                enableSkipLongAwaitingAck
                 maxMessageFilterNumForNotification popCkMaxBufferSize popCkOffsetMaxQueueSize
                 popCkStayBufferTime popCkStayBufferTimeOut popConsumerFSServiceInit
                 popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
-                popFromRetryProbabilityForPriority popInflightMessageThreshold
+                 popInflightMessageThreshold
                 popLongPollingForceNotifyInterval popPollingMapExpireTimeSeconds
-                popPollingMapSize popResponseReturnActualRetryTopic popReviveConcurrency
+                popPollingMapSize  popReviveConcurrency
                 popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead popReviveSkipIfGroupAbsent
-                priorityOrderAsc retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveMaxSlow
-                reviveScanTime serverLoadBalancerEnable skipWhenCKRePutReachMaxTimes
+                  reviveAckWaitMs reviveMaxSlow
+                reviveScanTime  skipWhenCKRePutReachMaxTimes
                 useMessageFilterForNotification useSeparateRetryQueue""",
             ),
             *no_effect(

@@ -529,6 +529,17 @@ class TimerMessages:
         """What a slave is given."""
         return self._progress()
 
+    @property
+    def delivered_until_ms(self) -> int:
+        """Every message for a time before this has been delivered.
+
+        What waits to be placed is for a time after its own storing.
+        """
+        if self._queue_offset >= self._store.max_offset(TIMER_TOPIC, 0):
+            return self._read_ms
+        stored_ms = self._store.store_time(TIMER_TOPIC, 0, self._queue_offset)
+        return min(self._read_ms, stored_ms)
+
     # What operators see
 
     def _rate(self) -> None:

@@ -1,0 +1,273 @@
+"""Acknowledgements of popped messages, and more or less time for them."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Awaitable, Iterator
+
+from rocketq.broker import remarks
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.pop import HeldPops, OrderedQueues, Receipt, ReviveLog
+from rocketq.broker.pop.held_pops import ALL_QUEUES
+from rocketq.broker.pop.ordered_queues import NOT_THERE, OTHER_POP
+from rocketq.broker.pop.receipt import ORDERED_QUEUE, RetryKind, real_topic
+from rocketq.broker.pop.revive_log import MOST_MESSAGES, CheckPoint, CheckPointKey
+from rocketq.broker.processor.send import check_stored
+from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.topics import Topics
+from rocketq.common.clock import Clock
+from rocketq.common.numbers import INT64_MAX
+from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest
+from rocketq.remoting.headers.pop import (
+    AckMessage,
+    ChangeInvisibleTime,
+    ChangeInvisibleTimeResponse,
+)
+from rocketq.store import AppendResult, MessageStore
+
+
+class AckProcessor:
+    """Writes acks and new check points; moves the offsets of ordered queues."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        topics: Topics,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        revive_log: ReviveLog,
+        ordered: OrderedQueues,
+        held: HeldPops,
+        clock: Clock,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._revive_log = revive_log
+        self._ordered = ordered
+        self._held = held
+        self._clock = clock
+
+    def routes(self) -> Routes:
+        return {
+            RequestCode.ACK_MESSAGE: self._ack,
+            RequestCode.BATCH_ACK_MESSAGE: self._batch_ack,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
+        }
+
+    # One message
+
+    def _ack(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
+        asked = request.header(AckMessage)
+        _refuse_lite(asked.lite_topic)
+        receipt = Receipt.parse(asked.extra_info, self._revive_log.queues)
+        self._check(asked.topic, asked.queue_id, asked.offset)
+        if receipt.is_ordered:
+            self._ack_in_order(asked, receipt.pop_time)
+            return request.reply()
+        topic = self._real_topic(asked.consumer_group, asked.topic, receipt.retry_kind)
+        key = _key(topic, asked.consumer_group, asked.queue_id, receipt)
+        result = self._revive_log.put_ack(
+            key, [asked.offset], receipt.revive_queue, receipt.revive_time
+        )
+        return self._when_safe(request.reply(), result)
+
+    def _check(self, topic_name: str, queue_id: int, offset: int, *, end_allowed: int = 1) -> None:
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, remarks.topic_missing(topic_name))
+        if not 0 <= queue_id < topic.read_queue_nums:
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"queueId[{queue_id}] is illegal, topic:[{topic_name}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+            )
+        low = self._store.min_offset(topic_name, queue_id)
+        high = self._store.max_offset(topic_name, queue_id)
+        if not low <= offset < high + end_allowed:
+            raise RequestRejected(
+                ResponseCode.NO_MESSAGE,
+                f"offset is illegal, key:{topic_name}@{queue_id}, commit:{offset}, "
+                f"store:{low}~{high}",
+            )
+
+    @staticmethod
+    def _real_topic(group: str, topic: str, kind: str) -> str:
+        """Clients name the topic that holds the message; those that do not are helped."""
+        wanted = real_topic(group, topic, kind)
+        is_there = kind == RetryKind.NORMAL or topic == wanted or topic.startswith("%RETRY%")
+        return topic if is_there else wanted
+
+    def _ack_in_order(self, asked: AckMessage, pop_time: int) -> None:
+        group, topic, queue_id = asked.consumer_group, asked.topic, asked.queue_id
+        if asked.offset < self._offsets.query(group, topic, queue_id):
+            return
+        next_offset = self._ordered.acknowledge(topic, group, queue_id, asked.offset, pop_time)
+        if next_offset == NOT_THERE:
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"offset is illegal, key:{topic}@{group}, old:{asked.offset}",
+            )
+        if next_offset == OTHER_POP:
+            return
+        if not self._offsets.has_reset(group, topic, queue_id):
+            self._offsets.commit(group, topic, queue_id, next_offset, client="ack")
+        if not self._ordered.is_blocked(topic, group, queue_id, None):
+            self._wake(topic, group, queue_id)
+
+    def _wake(self, topic: str, group: str, queue_id: int) -> None:
+        """A queue is free again."""
+        self._held.wake((topic, group, queue_id))
+        self._held.wake((topic, group, ALL_QUEUES))
+
+    # Many
+
+    def _batch_ack(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
+        asked = BatchAckRequest.from_request(request)
+        if not asked.acks:
+            raise RequestRejected(ResponseCode.NO_MESSAGE, "nothing is acknowledged")
+        last: AppendResult | None = None
+        for ack in asked.acks:
+            last = self._ack_batch(ack, asked.broker_name or "") or last
+        reply = request.reply()
+        return reply if last is None else self._when_safe(reply, last)
+
+    def _ack_batch(self, ack: BatchAck, broker_name: str) -> AppendResult | None:
+        """One pop's acknowledgements; what is out of range is passed over, as in RocketMQ."""
+        if ack.retry not in RetryKind.ALL or not (
+            ack.revive_queue_id == ORDERED_QUEUE
+            or 0 <= ack.revive_queue_id < self._revive_log.queues
+        ):
+            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "the receipt is not one of a pop")
+        topic_name = real_topic(ack.consumer_group, ack.topic, ack.retry)
+        topic = self._topics.get(topic_name)
+        if topic is None or not 0 <= ack.queue_id < topic.read_queue_nums:
+            return None
+        low = self._store.min_offset(topic_name, ack.queue_id)
+        high = self._store.max_offset(topic_name, ack.queue_id)
+        offsets = [each for each in _set_bits(ack) if low <= each <= high]
+        if not offsets or not _is_time(ack.pop_time, ack.invisible_time):
+            return None
+        if ack.revive_queue_id == ORDERED_QUEUE:
+            for offset in offsets:
+                self._ack_in_order(
+                    AckMessage(
+                        consumer_group=ack.consumer_group,
+                        topic=topic_name,
+                        queue_id=ack.queue_id,
+                        extra_info="",
+                        offset=offset,
+                    ),
+                    ack.pop_time,
+                )
+            return None
+        key = (
+            *(topic_name, ack.consumer_group, ack.queue_id, ack.start_offset, ack.pop_time),
+            broker_name or self._live.broker.broker_name,
+        )
+        return self._revive_log.put_ack(
+            key, offsets, ack.revive_queue_id, ack.pop_time + ack.invisible_time
+        )
+
+    # More time
+
+    def _change(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
+        asked = request.header(ChangeInvisibleTime)
+        _refuse_lite(asked.lite_topic)
+        receipt = Receipt.parse(asked.extra_info, self._revive_log.queues)
+        self._check(asked.topic, asked.queue_id, asked.offset, end_allowed=0)
+        longest_ms = self._live.store.timer_max_delay_sec * 1_000
+        if not 0 <= asked.invisible_time <= longest_ms:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"invisibleTime[{asked.invisible_time}] must lie between 0 and {longest_ms}",
+            )
+        if receipt.is_ordered:
+            return request.reply(self._change_in_order(asked, receipt))
+        now_ms = self._clock.now_ms()
+        topic = self._real_topic(asked.consumer_group, asked.topic, receipt.retry_kind)
+        renewed = CheckPoint(
+            topic=topic,
+            group=asked.consumer_group,
+            queue_id=asked.queue_id,
+            start_offset=asked.offset,
+            pop_time=now_ms,
+            invisible_time=asked.invisible_time,
+            broker_name=self._live.broker.broker_name,
+            distances=[0],
+            suspended=asked.suspend,
+        )
+        # The new one first: a crash in between must not lose the message.
+        check_stored(self._revive_log.put_check_point(renewed, receipt.revive_queue))
+        key = _key(topic, asked.consumer_group, asked.queue_id, receipt)
+        result = self._revive_log.put_ack(
+            key, [asked.offset], receipt.revive_queue, receipt.revive_time
+        )
+        reply = request.reply(
+            ChangeInvisibleTimeResponse(
+                pop_time=now_ms,
+                invisible_time=asked.invisible_time,
+                revive_qid=receipt.revive_queue,
+            )
+        )
+        return self._when_safe(reply, result)
+
+    def _change_in_order(
+        self, asked: ChangeInvisibleTime, receipt: Receipt
+    ) -> ChangeInvisibleTimeResponse:
+        visible_at = self._clock.now_ms() + asked.invisible_time
+        group, topic, queue_id = asked.consumer_group, asked.topic, asked.queue_id
+        if asked.offset >= self._offsets.query(group, topic, queue_id):
+            self._ordered.change(topic, group, queue_id, asked.offset, receipt.pop_time, visible_at)
+            if not self._ordered.is_blocked(topic, group, queue_id, None):
+                self._wake(topic, group, queue_id)
+        return ChangeInvisibleTimeResponse(
+            pop_time=receipt.pop_time,
+            invisible_time=visible_at - receipt.pop_time,
+            revive_qid=receipt.revive_queue,
+        )
+
+    def _when_safe(self, reply: Command, result: AppendResult) -> Command | Awaitable[Command]:
+        """The answer, once what was written is as safe as the configuration wants it."""
+        check_stored(result)
+        safe = self._store.durable(result.end)
+        if safe is None:
+            return reply
+
+        async def answer() -> Command:
+            await asyncio.shield(safe)
+            return reply
+
+        return answer()
+
+
+def _key(topic: str, group: str, queue_id: int, receipt: Receipt) -> CheckPointKey:
+    return (
+        *(topic, group, queue_id, receipt.start_offset, receipt.pop_time),
+        receipt.broker_name,
+    )
+
+
+def _set_bits(ack: BatchAck) -> Iterator[int]:
+    """The offsets that a bit set names: bit k is `start_offset + k`."""
+    try:
+        bits = base64.b64decode(ack.bit_set.encode(), validate=True)
+    except (binascii.Error, UnicodeError):
+        return
+    for at, byte in enumerate(bits[: MOST_MESSAGES * 128]):
+        for bit in range(8) if byte else ():
+            if byte >> bit & 1:
+                yield ack.start_offset + at * 8 + bit
+
+
+def _is_time(pop_time: int, invisible_time: int) -> bool:
+    return 0 <= pop_time <= INT64_MAX // 2 and 0 <= invisible_time <= INT64_MAX // 2
+
+
+def _refuse_lite(lite_topic: str | None) -> None:
+    if lite_topic:
+        raise RequestRejected(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "lite topics are not supported"
+        )
