@@ -50,7 +50,7 @@ class Tools:
     def repaired(self, wheel: Path) -> Path:
         """The wheel in dist/, with the tag of the oldest Linux it runs on."""
         if self._has_auditwheel:
-            words = [self._python, "-m", "auditwheel", "-q", "repair", "-w", DIST, wheel]
+            words = [self._python, "-m", "auditwheel", "repair", "-w", DIST, wheel]
             programs = os.pathsep.join([str(Path(self._python).parent), os.environ["PATH"]])
             environment = {**os.environ, "PATH": programs}
             if subprocess.run(words, check=False, env=environment).returncode == 0:

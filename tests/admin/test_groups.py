@@ -181,3 +181,14 @@ async def test_traffic_tells_who_reads_a_topic(
     assert (row.topic, row.group, row.accumulation) == (topic, None, 0)
     assert await topics.traffic(api, only=new_name("no-such-topic")) == []
     assert topic in {use.topic for use in await topics.uses(api)}
+
+
+async def test_a_group_that_commits_without_pulling_has_nothing_under_way(
+    api: BrokerApi, broker: LocalBroker, new_name: NewName
+) -> None:
+    """As a Spark query does, which reads by itself and reports how far it is."""
+    topic, group = await filled(api, broker, new_name("topic")), new_name("group")
+    queue = MessageQueue(topic, "broker-a", 0)
+    await api.update_offset(broker.address, group, queue, 3, oneway=False)
+    position = (await api.consume_stats(broker.address, group, topic=topic)).offset_table[queue]
+    assert (position.consumer_offset, position.pull_offset) == (3, 3)

@@ -1,5 +1,5 @@
-"""`python -m rocketq.cli`: the command where no script is installed."""
+"""`python -m rocketq.cli`: the same as `python -m rocketq`."""
 
-from rocketq.cli import main
+from rocketq_command import rocketq
 
-main()
+rocketq()

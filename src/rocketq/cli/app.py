@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from rocketq.cli.commands import Run, overview, unknown_command
+from rocketq.cli.interrupts import leave_at_once
+from rocketq_command import interrupted_code
 
 
 class LazyCommand(NamedTuple):
@@ -24,20 +26,25 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "broker": LazyCommand("rocketq.cli.broker", "Run a broker."),
     "send": LazyCommand("rocketq.cli.send", "Send messages to a topic."),
     "tail": LazyCommand("rocketq.cli.tail", "Print a topic's messages as they come."),
-    "admin": LazyCommand("rocketq.cli.admin", "Everything mqadmin does: topics, groups, offsets."),
+    "admin": LazyCommand("rocketq.cli.admin", "mqadmin's sub-commands, by its names."),
     "bench": LazyCommand("rocketq.cli.bench", "Put a cluster under load and measure it."),
     "store": LazyCommand("rocketq.cli.store", "Look into a broker's files."),
+    "topic": LazyCommand("rocketq.cli.human.topic", "List, describe, create and delete topics."),
+    "group": LazyCommand("rocketq.cli.human.group", "Consumer groups: lag, members, offsets."),
+    "cluster": LazyCommand("rocketq.cli.human.cluster", "The brokers, and how they are doing."),
+    "message": LazyCommand("rocketq.cli.human.message", "Find a message, and what became of it."),
+    "completion": LazyCommand("rocketq.cli.completion", "Print a script for a shell's Tab key."),
     "pipeline": LazyCommand("rocketq.cli.pipeline", "Make and run data pipelines on Spark."),
 }
 
 _PROGRAM: Final = "rocketq"
 _DESCRIPTION: Final = """\
-RocketMQ's whole system in Python.
+RocketMQ in Python: servers, tools, pipelines.
 
   rocketq up                       a NameServer and a broker, data in ./rocketq-data
   rocketq send orders "hello"      a message
   rocketq tail orders              see it arrive
-  rocketq admin topicList          what there is
+  rocketq topic list               what there is
   rocketq bench produce            how fast it is
   rocketq --version                which version, and whether it is compiled"""
 
@@ -45,11 +52,13 @@ RocketMQ's whole system in Python.
 def run() -> None:
     """`rocketq`, with the arguments of this process."""
     name, *arguments = sys.argv[1:] or ["--help"]
-    if name in ("-h", "--help"):
+    if name == "help" and arguments:
+        name, arguments = arguments[0], [*arguments[1:], "--help"]
+    if name in ("-h", "--help", "help"):
         summaries = {each: lazy.summary for each, lazy in COMMANDS.items()}
         print(overview(_PROGRAM, _DESCRIPTION, summaries))
         return
-    if name == "--version":
+    if name in ("-V", "--version", "version"):
         from rocketq.cli.version import version_line
 
         print(version_line())
@@ -57,5 +66,10 @@ def run() -> None:
     lazy = COMMANDS.get(name)
     if lazy is None:
         unknown_command(_PROGRAM, name, COMMANDS)
+    code = interrupted_code(name)
+    leave_at_once(code)
     command: Run = importlib.import_module(lazy.module).run
-    command(f"{_PROGRAM} {name}", arguments)
+    try:
+        command(f"{_PROGRAM} {name}", arguments)
+    except KeyboardInterrupt:
+        raise SystemExit(code) from None

@@ -1,6 +1,7 @@
 """`rocketq broker`: a broker in the foreground."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from rocketq.broker.settings.checks import COUNTING_KEYS
 from rocketq.cli import options
 from rocketq.cli.broker_processes import WITH_PARENT, stop_with_parent
 from rocketq.cli.commands import Option, command
-from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.failures import CannotStart, fail
 from rocketq.cli.serving import (
     check_ports_free,
     reachable_host,
@@ -21,10 +22,18 @@ from rocketq.cli.serving import (
     started,
     wait_for_either,
 )
-from rocketq.cli.settings import parse_assignments, print_options, read_file
+from rocketq.cli.settings import (
+    check_known,
+    parse_assignments,
+    print_options,
+    read_file,
+    start_logging,
+)
 from rocketq.common.config import ConfigError
 from rocketq.store import StoreConfig
 from rocketq.store.config import BrokerRole
+
+logger = logging.getLogger(__name__)
 
 
 def broker(
@@ -42,18 +51,25 @@ def broker(
     assignments: options.Assignments = None,
     with_parent: Annotated[bool, Option(WITH_PARENT, hidden=True)] = False,
     verbosity: options.Verbosity = 0,
+    log_level: options.LogLevel = None,
+    log_file: options.LogFile = None,
+    log_json: options.LogJson = False,
+    strict: options.Strict = False,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
-    It keeps its messages in `storePathRootDir` and registers at the NameServers. When it
-    accepts requests it prints `ready broker=HOST:PORT pid=N`.
+    It keeps its messages in `storePathRootDir` (else in ~/store), listens on every address of
+    the machine (0.0.0.0, port 10911; --host narrows it), and registers at the NameServers.
+    When it accepts requests it prints `ready broker=HOST:PORT pid=N`.
 
     rocketq broker -n 127.0.0.1:9876 -c broker.conf
     rocketq broker -n 127.0.0.1:9876 --set storePathRootDir=/data/a --set brokerName=broker-a
     """
-    log_to_stderr(verbosity)
+    logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
+        start_logging(logs)
         settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        check_known(settings, BrokerConfig, StoreConfig, strict=strict)
         configs = build_configs(settings, name_servers=name_servers, host=host, port=port)
     except (CannotStart, ConfigError) as error:
         fail(error)
@@ -123,6 +139,11 @@ def run_broker(
         broker = Broker(config, store_config, config_path=config_file, owns_process=True)
         async with started(broker):
             announce(broker)
+            if not config.namesrv_addr:
+                logger.warning(
+                    "this broker registers at no NameServer, so no client finds it: "
+                    "name one with -n HOST:PORT, namesrvAddr or NAMESRV_ADDR"
+                )
             await wait_for_either(stop, broker)
 
     serve(program)

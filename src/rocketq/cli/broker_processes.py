@@ -25,6 +25,7 @@ from typing import Final
 
 from rocketq.broker import BrokerConfig
 from rocketq.cli.failures import AlreadyTold, CannotStart
+from rocketq.cli.logs import LogOptions
 from rocketq.common.config import to_properties
 from rocketq.store import StoreConfig
 
@@ -78,21 +79,25 @@ class BrokerProcess:
 
 @asynccontextmanager
 async def broker_processes(
-    configs: Iterable[tuple[BrokerConfig, StoreConfig]], verbosity: int = 0
+    configs: Iterable[tuple[BrokerConfig, StoreConfig]], logs: LogOptions
 ) -> AsyncIterator[list[BrokerProcess]]:
     """Run brokers for the length of a block; they start and stop at the same time."""
     processes: list[BrokerProcess] = []
     try:
         for broker, store in configs:
-            processes.append(await _start(broker, store, verbosity))
+            processes.append(await _start(broker, store, logs))
         yield processes
     finally:
         await asyncio.gather(*(each.stop() for each in processes))
 
 
-async def _start(broker: BrokerConfig, store: StoreConfig, verbosity: int) -> BrokerProcess:
+async def _start(broker: BrokerConfig, store: StoreConfig, logs: LogOptions) -> BrokerProcess:
     words = [sys.executable, "-m", "rocketq.cli", "broker", WITH_PARENT]
-    words += ["-" + "v" * verbosity] if verbosity > 0 else []
+    words += ["--log-level", logs.level]
+    if logs.file is not None:  # each has its own: files are turned over by one process
+        own = logs.file.with_stem(f"{logs.file.stem}-{broker.broker_name}")
+        words += ["--log-file", str(own)]
+    words += ["--log-json"] if logs.as_json else []
     for config in (broker, store):
         for assignment in _changed(config):
             words += ["--set", assignment]

@@ -81,7 +81,8 @@ def command(function: Callable[..., None]) -> Run:
 
     def run(program: str, arguments: list[str]) -> None:
         parser = _parser(function, program)
-        values = vars(parser.parse_args(arguments))
+        # Words may stand before and after options.
+        values = vars(parser.parse_intermixed_args(arguments))
         try:
             function(**values)
         except UsageError as error:
@@ -89,7 +90,22 @@ def command(function: Callable[..., None]) -> Run:
             parser.print_help(sys.stderr)
             raise SystemExit(1) from None
 
+    run.function = function  # type: ignore[attr-defined]  # for completion
     return run
+
+
+def words_after(run: Run) -> dict[str, list[str]]:
+    """What may follow a command: its options, or each of its sub-commands with theirs."""
+    table: Mapping[str, Callable[..., None]] | None = getattr(run, "table", None)
+    if table is None:
+        return {"": _option_names(run.function)}  # type: ignore[attr-defined]
+    return {name: _option_names(function) for name, function in table.items()}
+
+
+def _option_names(function: Callable[..., None]) -> list[str]:
+    actions = _parser(function, "")._actions
+    visible = [each for each in actions if each.help is not argparse.SUPPRESS]
+    return [name for each in visible for name in each.option_strings if name.startswith("--")]
 
 
 def summary_of(function: Callable[..., Any]) -> str:
@@ -149,7 +165,7 @@ def _add_argument(
         metavar=spec.metavar,
         help=_escaped(spec.help),
         type=kind.convert,
-        nargs="?" if is_optional else None,
+        nargs="?" if is_optional else "+" if kind.is_repeated else None,
         default=parameter.default if is_optional else None,
     )
 
@@ -205,6 +221,7 @@ def group(description: str, table: Mapping[str, Callable[..., None]]) -> Run:
             unknown_command(program, arguments[0], table)
         command(table[name])(f"{program} {name}", arguments[1:])
 
+    run.table = table  # type: ignore[attr-defined]  # for completion
     return run
 
 

@@ -1,8 +1,15 @@
 """How a command ends when it cannot do what it was asked: one line on stderr, code 1."""
 
-import logging
 import sys
 from typing import NoReturn
+
+from rocketq.cli.logs import log_to_stderr
+
+__all__ = ["AlreadyTold", "CannotStart", "explained", "fail", "log_to_stderr"]
+
+_NOT_SUPPORTED = 3
+# Requests that only NameServers answer: whoever refuses one of them is something else.
+_NAME_SERVERS_OWN = ("GET_ROUTEINFO_BY_TOPIC", "GET_BROKER_CLUSTER_INFO", "GET_ALL_TOPIC_LIST")
 
 
 class CannotStart(Exception):
@@ -14,26 +21,17 @@ class AlreadyTold(Exception):
 
 
 def fail(reason: object) -> NoReturn:
-    print(f"rocketq: {reason}", file=sys.stderr)
+    print(f"rocketq: {explained(reason)}", file=sys.stderr)
     raise SystemExit(1)
 
 
-class _LineFormatter(logging.Formatter):
-    """Warnings as a user of a command line expects them; more only when asked for."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        if record.levelno < logging.WARNING:
-            return super().format(record)
-        text = f"rocketq: {record.levelname.lower()}: {record.getMessage()}"
-        if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
-        return text
-
-
-def log_to_stderr(verbosity: int) -> None:
-    """Warnings and errors; `-v` adds changes of state, `-vv` everything, -1 leaves errors."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    levels = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
-    level = levels.get(verbosity, logging.DEBUG)
-    logging.basicConfig(level=level, handlers=[handler])
+def explained(reason: object) -> str:
+    """An error in words that lead on, where the usual cause is known."""
+    error: object = reason
+    while isinstance(error, BaseException):
+        code, request = getattr(error, "code", None), getattr(error, "request", "")
+        if code == _NOT_SUPPORTED and any(each in request for each in _NAME_SERVERS_OWN):
+            address = getattr(error, "address", "it")
+            return f"{address} is not a NameServer; a broker? -n wants the NameServer's address"
+        error = error.__cause__
+    return str(reason)

@@ -8,9 +8,15 @@ from typing import Annotated
 
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
-from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.failures import CannotStart, fail
 from rocketq.cli.serving import check_ports_free, serve, started, wait_for_either
-from rocketq.cli.settings import parse_assignments, print_options, read_file
+from rocketq.cli.settings import (
+    check_known,
+    parse_assignments,
+    print_options,
+    read_file,
+    start_logging,
+)
 from rocketq.common.config import ConfigError, load
 from rocketq.namesrv import NameServer, NamesrvConfig
 
@@ -24,15 +30,22 @@ def namesrv(
     ] = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
+    log_level: options.LogLevel = None,
+    log_file: options.LogFile = None,
+    log_json: options.LogJson = False,
+    strict: options.Strict = False,
 ) -> None:
     """Run a NameServer until SIGTERM or Ctrl-C.
 
-    Brokers register here, clients ask here which broker serves a topic. When it accepts
-    requests it prints `ready namesrv=HOST:PORT pid=N`.
+    Brokers register here, clients ask here which broker serves a topic. It listens on every
+    address of the machine (0.0.0.0, port 9876; --host narrows it). When it accepts requests
+    it prints `ready namesrv=HOST:PORT pid=N`.
     """
-    log_to_stderr(verbosity)
+    logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
+        start_logging(logs)
         settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        check_known(settings, NamesrvConfig, strict=strict)
         config = build_config(settings, config_file, host=host, port=port)
     except (CannotStart, ConfigError) as error:
         fail(error)

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from rocketq.cli import options
 from rocketq.cli.commands import Argument, Option, group
 from rocketq.cli.failures import fail, log_to_stderr
+from rocketq.cli.interrupts import first_calls, raise_keyboard_interrupt
 from rocketq.common.errors import RocketqError
 from rocketq.spark.run import pipeline
 from rocketq.spark.wire.tally import READ, WRITTEN, Tallies
@@ -65,7 +66,7 @@ def run_pipeline(
     began = time.monotonic()
     rejected: dict[str, int] = {}
     try:
-        with Tallies() as tallies, _shown(tallies):
+        with first_calls(raise_keyboard_interrupt), Tallies() as tallies, _shown(tallies):
             code = pipeline.run(
                 folder,
                 remote=remote,
@@ -75,8 +76,6 @@ def run_pipeline(
             )
     except RocketqError as error:
         fail(error)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
     if code:
         raise SystemExit(code)
     seconds = time.monotonic() - began

@@ -35,7 +35,7 @@ class RateLine:
         """All of it, once it is over."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         rate = self.count / seconds
-        return f"{self.count:,} messages {self._verb} in {seconds:.2f} s, {rate:,.0f} a second"
+        return f"{messages(self.count)} {self._verb} in {seconds:.2f} s, {rate:,.0f} per second"
 
     async def _keep_current(self) -> None:
         last_count, last_time = 0, self._started
@@ -44,5 +44,9 @@ class RateLine:
             now = time.monotonic()
             rate = (self.count - last_count) / (now - last_time)
             last_count, last_time = self.count, now
-            line = f"\r\x1b[K{self.count:,} messages {self._verb}, {rate:,.0f} a second"
+            line = f"\r\x1b[K{messages(self.count)} {self._verb}, {rate:,.0f} per second"
             print(line, end="", file=sys.stderr, flush=True)
+
+
+def messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"

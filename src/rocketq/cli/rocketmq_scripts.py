@@ -9,7 +9,9 @@ from typing import Annotated
 
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
-from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.failures import CannotStart, fail
+from rocketq.cli.interrupts import CUT_SHORT
+from rocketq.cli.logs import LogOptions, log_as_server
 from rocketq.cli.settings import print_options, read_file
 from rocketq.common.config import ConfigError
 
@@ -26,7 +28,7 @@ def _mqnamesrv(
     """Run a NameServer."""
     from rocketq.cli.namesrv import build_config, run_name_server
 
-    log_to_stderr(0)
+    log_as_server(LogOptions())
     try:
         settings = read_file(config_file)
         if config_file is not None:
@@ -66,7 +68,7 @@ def _mqbroker(
     from rocketq.broker.settings.checks import COUNTING_KEYS
     from rocketq.cli.broker import build_configs, run_broker
 
-    log_to_stderr(0)
+    log_as_server(LogOptions())
     try:
         config, store_config = build_configs(read_file(config_file), name_servers=name_servers)
     except (CannotStart, ConfigError) as error:
@@ -92,4 +94,7 @@ def _mqbroker(
 def mqadmin() -> None:
     from rocketq.cli.admin import run_as_mqadmin
 
-    run_as_mqadmin()
+    try:
+        run_as_mqadmin()
+    except KeyboardInterrupt:
+        raise SystemExit(CUT_SHORT) from None

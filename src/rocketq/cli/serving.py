@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from rocketq.cli.failures import AlreadyTold, CannotStart, fail
+from rocketq.cli.interrupts import CUT_SHORT, first_calls
 from rocketq.common.errors import RocketqError
 
 logger = logging.getLogger(__name__)
@@ -55,42 +56,76 @@ async def wait_for_either(stop: asyncio.Event, *services: Ending) -> None:
             each.cancel()
 
 
-def run_async(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run an asynchronous program, on uvloop where it is installed."""
+def run_async(
+    main: Callable[[], Coroutine[Any, Any, None]], *, second_code: int = CUT_SHORT
+) -> None:
+    """Run an asynchronous program, on uvloop where it is installed.
+
+    Ctrl-C cancels it, and raises KeyboardInterrupt here once it has cleaned up.
+    """
+    cancelled = False
+
+    async def cancellable() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def cancel() -> None:
+            nonlocal cancelled
+            cancelled = True
+            loop.call_soon_threadsafe(task.cancel)
+
+        with first_calls(cancel, then_code=second_code):
+            await main()
+
+    try:
+        with _runner() as runner:
+            runner.run(cancellable())
+    except asyncio.CancelledError:
+        if cancelled:
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _runner() -> asyncio.Runner:
     try:
         import uvloop
 
         factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
     except ImportError:
         factory = None
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())
+    return asyncio.Runner(loop_factory=factory)
 
 
 def serve(program: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run servers until SIGTERM or Ctrl-C; what keeps them from starting ends in code 1.
 
-    The program waits for the event it is handed once its servers are up.
+    The program waits for the event it is handed once its servers are up. Whoever asks twice
+    does not want to wait: a second signal ends the process.
     """
 
     async def main() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def asked(number: signal.Signals) -> None:
-            logger.info("%s: stopping", number.name)
-            stop.set()
-            # Whoever asks twice does not want to wait.
-            for each in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(each)
+        def terminated() -> None:
+            loop.remove_signal_handler(signal.SIGTERM)  # the next one is the system's
+            ask("SIGTERM")
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, asked, number)
-        await program(stop)
+        def ask(name: str) -> None:
+            logger.info("%s: stopping", name)
+            stop.set()
+
+        def interrupted() -> None:
+            loop.call_soon_threadsafe(ask, "SIGINT")
+
+        loop.add_signal_handler(signal.SIGTERM, terminated)
+        with first_calls(interrupted, always=True):
+            await program(stop)
 
     _allow_many_files()
     try:
-        run_async(main)
+        with _runner() as runner:
+            runner.run(main())
     except AlreadyTold:
         raise SystemExit(1) from None
     except (CannotStart, RocketqError, OSError) as error:

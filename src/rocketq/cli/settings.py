@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rocketq.cli.failures import CannotStart
-from rocketq.common.config import parse_properties, to_properties
+from rocketq.cli.logs import LogOptions, log_as_server
+from rocketq.common.config import nearest_key, parse_properties, settings, to_properties
 
 
 def read_file(path: Path | None) -> dict[str, str]:
@@ -28,6 +29,23 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
             raise CannotStart(f"--set {text}: write it as KEY=VALUE")
         settings[key.strip()] = value.strip()
     return settings
+
+
+def check_known(given: Iterable[str], *classes: type, strict: bool) -> None:
+    """With `--strict`, a key that nobody knows is an error; else loading warns of it."""
+    known = {key for cls in classes for key in settings(cls)}
+    unknown = [key for key in given if key not in known]
+    if strict and unknown:
+        nearest = nearest_key(unknown[0], known)
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        raise CannotStart(f"unknown configuration key {unknown[0]}{hint}")
+
+
+def start_logging(logs: LogOptions) -> None:
+    try:
+        log_as_server(logs)
+    except OSError as error:
+        raise CannotStart(f"cannot log to {logs.file}: {error.strerror}") from None
 
 
 def print_options(*configs: object, only: Collection[str] | None = None) -> None:

@@ -53,7 +53,7 @@ def role_of(words: list[str]) -> str | None:
     rest = words
     if rest and PurePath(rest[0]).name.startswith("python"):
         rest = rest[1:]
-    if rest[:2] == ["-m", "rocketq.cli"]:
+    if rest[:2] in (["-m", "rocketq"], ["-m", "rocketq.cli"]):
         rest = ["rocketq", *rest[2:]]
     if not rest:
         return None

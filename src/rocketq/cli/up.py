@@ -1,7 +1,6 @@
 """`rocketq up`: a whole RocketMQ in one process, or with a process for each of its brokers."""
 
 import asyncio
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,8 @@ from rocketq.cli.broker_processes import (
     ports_from,
 )
 from rocketq.cli.commands import Option, command
-from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.failures import CannotStart, fail
+from rocketq.cli.logs import LogOptions
 from rocketq.cli.serving import (
     check_ports_free,
     reachable_host,
@@ -27,13 +27,15 @@ from rocketq.cli.serving import (
     started,
     wait_for_either,
 )
-from rocketq.cli.settings import parse_assignments
+from rocketq.cli.settings import check_known, parse_assignments, start_logging
+from rocketq.cli.welcome import announce
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 
 _REGISTRATION_TIMEOUT_S: Final = 30.0
+_NEW_LOG_FILE_SIZE: Final = 64 * 1024 * 1024
 
 # Keys that name a port or a place twice over when two servers share one command line.
 _OWN_OPTIONS: Final = {
@@ -75,11 +77,19 @@ def up(
     ] = 1,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
+    log_level: options.LogLevel = None,
+    log_file: options.LogFile = None,
+    log_json: options.LogJson = False,
+    strict: options.Strict = False,
 ) -> None:
     """Run a NameServer and a broker in one process until SIGTERM or Ctrl-C.
 
     Everything is kept below DIR and found there again the next time. When both accept
-    requests, one line is printed: `ready namesrv=HOST:PORT broker=HOST:PORT pid=N`.
+    requests, a terminal shows where everything is and what to try; in a pipe it is one line:
+    `ready namesrv=HOST:PORT broker=HOST:PORT pid=N`.
+
+    A new log is kept in files of 64 MiB, so that a first message does not take a gigabyte of
+    disk; RocketMQ's own size is --set mappedFileSizeCommitLog=1073741824.
 
     A broker uses one core. With --brokers N there are N of them, broker-0 and so on, each in
     a process of its own; topics made by sending to them are spread over all. The line names
@@ -89,14 +99,16 @@ def up(
     rocketq up --set flushDiskType=SYNC_FLUSH --set defaultTopicQueueNums=4
     rocketq up --brokers 4 --dir /data/rocketq
     """
-    log_to_stderr(verbosity)
+    logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
+        start_logging(logs)
         settings = parse_assignments(assignments or ())
         for key, option in _OWN_OPTIONS.items():
             if key in settings:
                 raise CannotStart(f"--set {key}: use {option} instead")
         if brokers > 1:
             _check_shareable(settings)
+        check_known(settings, BrokerConfig, StoreConfig, NamesrvConfig, strict=strict)
         config_text.warn_about_unknown(settings, BrokerConfig, StoreConfig, NamesrvConfig)
         root = directory.absolute()
         _check_directory(root, brokers)
@@ -110,7 +122,11 @@ def up(
             settings,
         )
         store_config = config_text.update(
-            StoreConfig(store_path_root_dir=str(root / "store")), settings
+            StoreConfig(
+                store_path_root_dir=str(root / "store"),
+                mapped_file_size_commit_log=_log_file_size(root),
+            ),
+            settings,
         )
         broker_config = config_text.update(
             BrokerConfig(
@@ -126,7 +142,7 @@ def up(
     except (CannotStart, ConfigError) as error:
         fail(error)
     if brokers > 1:
-        _run_several(namesrv_config, broker_config, store_config, brokers, root, verbosity)
+        _run_several(namesrv_config, broker_config, store_config, brokers, root, logs)
         return
 
     async def program(stop: asyncio.Event) -> None:
@@ -140,11 +156,7 @@ def up(
             )
             async with started(broker):
                 await _registered(name_server, broker_config.broker_name)
-                print(
-                    f"ready namesrv={name_server.address} "
-                    f"broker={broker.address} pid={os.getpid()}",
-                    flush=True,
-                )
+                announce(root, namesrv=name_server.address, broker=broker.address)
                 await wait_for_either(stop, name_server, broker)
 
     serve(program)
@@ -171,7 +183,7 @@ def _run_several(
     store_config: StoreConfig,
     count: int,
     root: Path,
-    verbosity: int,
+    logs: LogOptions,
 ) -> None:
     """The NameServer here, the brokers in processes of their own, until one of them ends."""
     host, first_port = broker_config.bind_address, broker_config.listen_port
@@ -198,14 +210,14 @@ def _run_several(
                 )
                 for config in each
             ]
-            async with broker_processes(configs, verbosity) as processes:
-                await _serve_several(name_server, processes, stop)
+            async with broker_processes(configs, logs) as processes:
+                await _serve_several(name_server, processes, stop, root)
 
     serve(program)
 
 
 async def _serve_several(
-    name_server: NameServer, processes: list[BrokerProcess], stop: asyncio.Event
+    name_server: NameServer, processes: list[BrokerProcess], stop: asyncio.Event, root: Path
 ) -> None:
     """Say when all are ready, then wait for the end."""
 
@@ -220,11 +232,7 @@ async def _serve_several(
     try:
         await asyncio.wait((ready, end), return_when=asyncio.FIRST_COMPLETED)
         if not end.done():
-            print(
-                f"ready namesrv={name_server.address} "
-                f"broker={','.join(ready.result())} pid={os.getpid()}",
-                flush=True,
-            )
+            announce(root, namesrv=name_server.address, broker=",".join(ready.result()))
         await end
     finally:
         ready.cancel()
@@ -234,6 +242,12 @@ async def _serve_several(
 
 def _broker_name(number: int) -> str:
     return f"broker-{number}"
+
+
+def _log_file_size(root: Path) -> int:
+    """That of the files which are there, else small ones: they are reserved whole."""
+    logs = sorted(root.glob("*/commitlog/" + "[0-9]" * 20))
+    return logs[0].stat().st_size if logs else _NEW_LOG_FILE_SIZE
 
 
 def _check_shareable(settings: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -202,9 +202,16 @@ def warn_about_unknown(properties: Mapping[str, str], *classes: type) -> None:
     for name in properties:
         if name in known:
             continue
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        nearest = nearest_key(name, known)
+        hint = f"; did you mean {nearest}?" if nearest else ""
         logger.warning("unknown configuration key %s is ignored%s", name, hint)
+
+
+def nearest_key(name: str, known: Iterable[str]) -> str | None:
+    """The known key that somebody most likely meant; none where nothing is alike."""
+    by_lower = {each.lower(): each for each in known}
+    nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[nearest[0]] if nearest else None
 
 
 def _values(cls: type, properties: Mapping[str, str]) -> dict[str, Any]:

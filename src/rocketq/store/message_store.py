@@ -212,6 +212,12 @@ class MessageStore:
             self._lock.release()
             raise
         self._is_open = True
+        if not self.recovery.is_clean and self.max_physical_offset:
+            logger.warning(
+                "store %s was not closed in good order: recovered, its log ends at %d",
+                self.config.root,
+                self.max_physical_offset,
+            )
         self._apply_flags()
         self._write_checkpoint()
         enter = self._services.enter_async_context

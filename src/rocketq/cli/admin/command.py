@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 from rocketq.admin import connected
 from rocketq.cli import options
 from rocketq.cli.commands import Option, UsageError
-from rocketq.cli.failures import fail, log_to_stderr
+from rocketq.cli.failures import explained, fail, log_to_stderr
 from rocketq.cli.serving import run_async
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common import json
@@ -44,13 +44,15 @@ def command(name: str) -> Callable[[F], F]:
     """Declare a sub-command under RocketMQ's name."""
 
     def declare(function: F) -> F:
-        TABLE[name] = _callable(name, function)
+        TABLE[name] = with_connection(function, complaint=f"{name} failed: ")
         return function
 
     return declare
 
 
-def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable[..., None]:
+def with_connection(
+    function: Callable[..., Awaitable[Report]], *, complaint: str = ""
+) -> Callable[..., None]:
     """The function as a command: blocking, with the shared options in its signature."""
 
     @functools.wraps(function)
@@ -63,7 +65,7 @@ def _callable(name: str, function: Callable[..., Awaitable[Report]]) -> Callable
         try:
             run_async(work)
         except RocketqError as error:
-            fail(f"{name} failed: {error}")
+            fail(f"{complaint}{explained(error)}")
 
     signature = inspect.signature(function)
     first, *own_parameters = signature.parameters.values()

@@ -55,7 +55,7 @@ async def update_namesrv_config(api: BrokerApi, key: Key, value: Value) -> Repor
 
 @command("wipeWritePerm")
 async def wipe_write_perm(api: BrokerApi, broker_name: BrokerName) -> Report:
-    """Wipe write perm of broker in all name server you defined in the -n param."""
+    """Wipe write perm of broker in all name servers you defined in the -n param."""
     changed = await name_servers.wipe_write_permission(api, broker_name)
     lines = [
         f"wipe write perm of broker[{broker_name}] in name server[{address}] OK, {count}"

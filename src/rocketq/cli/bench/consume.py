@@ -31,7 +31,7 @@ def consume(
         int, Option("--batch", metavar="N", minimum=1, help="Messages a call or a poll gets.")
     ] = 512,
     workers: Annotated[
-        int, Option("--workers", metavar="N", minimum=1, help="push: so many calls at once.")
+        int, Option("--workers", metavar="N", minimum=1, help="push: how many calls at a time.")
     ] = 20,
     as_json: options.Json = False,
 ) -> None:

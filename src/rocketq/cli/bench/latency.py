@@ -14,7 +14,7 @@ def latency(
     topic: bench_options.Topic = bench_options.DEFAULT_TOPIC,
     name_servers: options.NameServers = None,
     rate: Annotated[
-        int, Option("--rate", metavar="N", minimum=1, help="Messages a second.")
+        int, Option("--rate", metavar="N", minimum=1, help="Messages per second.")
     ] = 1_000,
     size: bench_options.Size = 128,
     count: bench_options.Count = None,

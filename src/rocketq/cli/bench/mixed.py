@@ -15,7 +15,12 @@ def mixed(
     name_servers: options.NameServers = None,
     rate: Annotated[
         int | None,
-        Option("--rate", metavar="N", minimum=1, help="Messages a second; else what goes."),
+        Option(
+            "--rate",
+            metavar="N",
+            minimum=1,
+            help="Messages per second; else all it can.",
+        ),
     ] = None,
     size: bench_options.Size = 128,
     count: bench_options.Count = None,

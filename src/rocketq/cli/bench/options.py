@@ -7,6 +7,7 @@ from rocketq.cli.bench.tally import Tally
 from rocketq.cli.bench.view import LiveView, print_report
 from rocketq.cli.commands import Argument, Option
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
+from rocketq.cli.interrupts import CUT_SHORT
 from rocketq.cli.serving import run_async
 from rocketq.common.errors import RocketqError
 
@@ -16,7 +17,7 @@ DEFAULT_SECONDS: Final = 10.0
 Topic = Annotated[str, Argument(metavar="[TOPIC]", help="The topic; bench unless given.")]
 TopicCount = Annotated[
     int,
-    Option("--topics", metavar="N", minimum=1, help="Use so many topics: TOPIC-0, TOPIC-1, ..."),
+    Option("--topics", metavar="N", minimum=1, help="Use N topics: TOPIC-0, TOPIC-1, ..."),
 ]
 Queues = Annotated[
     int | None,
@@ -24,12 +25,12 @@ Queues = Annotated[
         "--queues",
         metavar="N",
         minimum=1,
-        help="Make the topics with so many queues on each broker; else they stay as they are.",
+        help="Make the topics with N queues on each broker; else they stay as they are.",
     ),
 ]
 Size = Annotated[int, Option("--size", metavar="BYTES", minimum=0, help="Bytes of a body.")]
 Count = Annotated[
-    int | None, Option("--count", metavar="N", minimum=1, help="End after so many messages.")
+    int | None, Option("--count", metavar="N", minimum=1, help="End after N messages.")
 ]
 Seconds = Annotated[
     float | None, Option("--seconds", metavar="S", minimum=0, help="End after this time.")
@@ -60,9 +61,11 @@ def measure(
         async with view.shown():
             await work()
 
+    is_cut_short = False
     try:
         run_async(main)
     except KeyboardInterrupt:
+        is_cut_short = True
         for tally in tallies:
             tally.end()
     except (RocketqError, CannotStart) as error:
@@ -70,3 +73,5 @@ def measure(
     print_report(command, tallies, facts=facts, as_json=as_json)
     if any(tally.failures for tally in tallies):
         raise SystemExit(1)
+    if is_cut_short:
+        raise SystemExit(CUT_SHORT)

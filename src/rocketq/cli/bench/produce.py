@@ -28,7 +28,7 @@ def produce(
     in_flight: bench_options.InFlight = 4_000,
     workers: Annotated[
         int,
-        Option("--workers", metavar="N", minimum=1, help="sync, batch: so many senders at once."),
+        Option("--workers", metavar="N", minimum=1, help="sync, batch: N senders at a time."),
     ] = 64,
     batch: Annotated[
         int, Option("--batch", metavar="N", minimum=1, help="batch: messages in a request.")

@@ -168,7 +168,9 @@ class ProgressAdminProcessor:
         return bodies.OffsetWrapper(
             broker_offset=max(self._store.max_offset(topic, queue_id), 0),
             consumer_offset=consumed,
-            pull_offset=max(self._offsets.pull_offset(group, topic, queue_id), 0),
+            # Whoever commits without pulling under the group's name (a Spark query) has no
+            # pull offset, and nothing under way.
+            pull_offset=max(self._offsets.pull_offset(group, topic, queue_id), consumed),
             last_timestamp=self._stored_at(topic, queue_id, consumed - 1),
         )
 
