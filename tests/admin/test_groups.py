@@ -189,6 +189,7 @@ async def test_a_group_that_commits_without_pulling_has_nothing_under_way(
     """As a Spark query does, which reads by itself and reports how far it is."""
     topic, group = await filled(api, broker, new_name("topic")), new_name("group")
     queue = MessageQueue(topic, "broker-a", 0)
+    await groups.create(api, SubscriptionGroupConfig(group_name=group), [broker.address])
     await api.update_offset(broker.address, group, queue, 3, oneway=False)
     position = (await api.consume_stats(broker.address, group, topic=topic)).offset_table[queue]
     assert (position.consumer_offset, position.pull_offset) == (3, 3)

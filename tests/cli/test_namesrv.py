@@ -66,8 +66,7 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_known_one(tmp_path: Path) 
     ended = run(*arguments(tmp_path, "--set", "orderMesageEnable=true", "-p"))
     assert ended.returncode == 0
     assert ended.stderr.endswith(
-        "unknown configuration key orderMesageEnable is ignored;"
-        " did you mean orderMessageEnable?\n"
+        "unknown configuration key orderMesageEnable is ignored; did you mean orderMessageEnable?\n"
     )
 
 

@@ -96,8 +96,7 @@ def test_an_unknown_key_warns_and_names_the_nearest(tmp_path: Path) -> None:
         assert server.stop() == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read().endswith(
-            "unknown configuration key flushDiskTypo is ignored;"
-            " did you mean flushDiskType?\n"
+            "unknown configuration key flushDiskTypo is ignored; did you mean flushDiskType?\n"
         )
 
 
