@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketq.cli.store import check as check_command
 from rocketq.store import MessageStore
 from rocketq.store.inspect.check import Finding, Severity, check_store
 from rocketq.store.inspect.dump import dump_store
@@ -107,3 +108,37 @@ async def test_a_broken_chain_of_the_index_is_found(tmp_path: Path) -> None:
 def test_an_empty_directory_is_in_order(tmp_path: Path) -> None:
     assert problems(list(check_store(tmp_path))) == []
     assert list(dump_store(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("count", "number"), [(1, 0), (5, 0), (5, 2), (5, 4)])
+async def test_a_record_that_names_another_topic_is_an_error(
+    tmp_path: Path, count: int, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_config(tmp_path)
+    async with MessageStore(config) as store:
+        results = [store.append(message(b"body")) for _ in range(count)]
+        store.append(message(b"body", topic="others"))
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    log = path.read_bytes()
+    at = log.index(b"orders", results[number].physical_offset)
+    path.write_bytes(log[: at + 5] + b"t" + log[at + 6 :])
+    findings = list(check_store(tmp_path, config))
+    assert any(f.severity is Severity.ERROR and "no message" in f.text for f in findings)
+    with pytest.raises(SystemExit) as exit_code:
+        check_command(tmp_path)
+    assert exit_code.value.code == 1
+    assert "error: consumequeue orders/0" in capsys.readouterr().out
+
+
+async def test_a_wrong_tag_code_is_an_error(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    async with MessageStore(config) as store:
+        store.append(message(b"body", tags="tag"))
+    path = tmp_path / "consumequeue" / "orders" / "0" / f"{0:020d}"
+    entry = bytearray(path.read_bytes())
+    entry[19] ^= 1
+    path.write_bytes(entry)
+    findings = list(check_store(tmp_path, config))
+    assert [f.text for f in findings if f.severity is Severity.ERROR] == [
+        "offset 0 has the tag code 114587, its message 114586"
+    ]

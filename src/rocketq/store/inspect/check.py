@@ -15,6 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from rocketq.message.hashing import java_hash_bytes
+from rocketq.message.properties.walk import get_property
 from rocketq.message.record.reader import RecordFields
 from rocketq.store.config import StoreConfig
 from rocketq.store.durability.beginnings import read_beginnings
@@ -61,7 +63,8 @@ class _Queue:
 
     first: int
     end: int
-    positions: dict[int, tuple[int, int]]
+    entries: dict[int, tuple[int, int, int | None]]
+    """Number -> position, size and tags code; no code where it depends on settings."""
 
 
 def config_for(root: str | Path, config: StoreConfig | None = None) -> StoreConfig:
@@ -141,7 +144,8 @@ def check_store(root: str | Path, config: StoreConfig | None = None) -> Iterator
     yield Finding(
         Severity.INFO, "commitlog", f"{count} records from {_start(segments)} to {scan.position}"
     )
-    yield from _check_queues(root / "consumequeue", config, disk, queues, scan.position)
+    span = range(_start(segments), scan.position)
+    yield from _check_queues(root / "consumequeue", config, disk, queues, span, beginnings)
     yield from _check_index(root / "index", config, disk, keys, scan.position)
 
 
@@ -169,7 +173,14 @@ def _check_order(
             f"{queue.end - 1}",
         )
     queue.end = fields.queue_offset + 1
-    queue.positions[fields.queue_offset] = (position, fields.size)
+    queue.entries[fields.queue_offset] = (position, fields.size, _tags_code(fields))
+
+
+def _tags_code(fields: RecordFields) -> int | None:
+    if fields.topic == b"SCHEDULE_TOPIC_XXXX":
+        return None  # the time of delivery
+    tags = get_property(fields.properties, b"TAGS")
+    return java_hash_bytes(tags, 0) if tags is not None else 0
 
 
 def _check_end(segments: Segments, end: int, is_live: bool) -> Iterator[Finding]:
@@ -193,15 +204,20 @@ def _check_queues(
     config: StoreConfig,
     disk: ReadOnlyDisk,
     queues: dict[tuple[str, int], _Queue],
-    log_end: int,
+    span: range,
+    beginnings: dict[bytes, int],
 ) -> Iterator[Finding]:
+    """`span`: the positions that the log has."""
     seen = set()
     for queue_folder in sorted(folder.glob("*/*")):
         if not queue_folder.name.isdigit() or not queue_folder.is_dir():
             continue
         topic, queue_id = queue_folder.parent.name, int(queue_folder.name)
         seen.add((topic, queue_id))
-        yield from _check_queue(queue_folder, config, disk, queues.get((topic, queue_id)), log_end)
+        beginning = beginnings.get(topic.encode(), 0)
+        of_this_life = range(max(span.start, beginning), span.stop)
+        queue = queues.get((topic, queue_id))
+        yield from _check_queue(queue_folder, config, disk, queue, of_this_life)
     for (topic, queue_id), queue in sorted(queues.items()):
         if (topic, queue_id) not in seen:
             yield Finding(
@@ -212,7 +228,7 @@ def _check_queues(
 
 
 def _check_queue(
-    folder: Path, config: StoreConfig, disk: ReadOnlyDisk, queue: _Queue | None, log_end: int
+    folder: Path, config: StoreConfig, disk: ReadOnlyDisk, queue: _Queue | None, span: range
 ) -> Iterator[Finding]:
     place = f"consumequeue {folder.parent.name}/{folder.name}"
     segments = Segments([folder], config.queue_file_size, disk, reserve=False)
@@ -221,41 +237,43 @@ def _check_queue(
     except StoreMismatch as mismatch:
         yield Finding(Severity.WARNING, place, str(mismatch))
         return
-    expected = dict(queue.positions) if queue is not None else {}
+    expected = dict(queue.entries) if queue is not None else {}
     end = 0
     for segment in segments:
         view = segment.view
         for at in range(0, segment.size, ENTRY_SIZE):
-            position, size, _ = _ENTRY.unpack_from(view, at)
+            position, size, tags_code = _ENTRY.unpack_from(view, at)
             offset = (segment.start + at) // ENTRY_SIZE
             if position < 0 or size <= 0:
                 break
             end = offset + 1
-            record = expected.pop(offset, None)
             if size == FILLER_SIZE:
-                if record is not None:
-                    expected[offset] = record
                 continue
-            if record is None:
-                if queue is not None and offset >= queue.first and position < log_end:
-                    yield Finding(
-                        Severity.ERROR,
-                        place,
-                        f"offset {offset} points at {position}, where it has no message",
-                    )
-            elif record != (position, size):
-                yield Finding(
-                    Severity.ERROR,
-                    place,
-                    f"offset {offset} points at {position}, its message lies at {record[0]}",
-                )
+            record = expected.pop(offset, None)
+            text = _what_is_wrong((position, size, tags_code), record, span)
+            if text:
+                yield Finding(Severity.ERROR, place, f"offset {offset} {text}")
     if expected:
         yield Finding(
             Severity.WARNING,
             place,
-            f"{len(expected)} of {len(queue.positions) if queue is not None else 0} messages "
+            f"{len(expected)} of {len(queue.entries) if queue is not None else 0} messages "
             f"have no entry, the first of them is {min(expected)}; it ends at {end}",
         )
+
+
+def _what_is_wrong(
+    entry: tuple[int, int, int], record: tuple[int, int, int | None] | None, span: range
+) -> str:
+    position, size, tags_code = entry
+    if record is None:
+        # Also where the record is there and names another topic, queue or number.
+        return f"points at {position}, where it has no message" if position in span else ""
+    if record[:2] != (position, size):
+        return f"points at {position}, its message lies at {record[0]}"
+    if record[2] not in (None, tags_code):
+        return f"has the tag code {tags_code}, its message {record[2]}"
+    return ""
 
 
 # --- Index
