@@ -147,8 +147,8 @@ def spark_operations() -> Iterator[tuple[str, Operation]]:
     yield "record table, one tag", (lambda: RecordTable(raw, 0, 100, [b"TagA"]), 100)
     yield "column of numbers", (lambda: table.long_column(20), 100)
     yield "column body", (lambda: table.body_column(0, 100, {}), 100)
-    yield "column tags", (lambda: table.property_column(b"TAGS"), 100)
-    yield "column id", (table.id_column, 100)
+    yield "column tags", (lambda: RecordTable(raw, 0, 100).property_column(b"TAGS"), 100)
+    yield "column id", (lambda: RecordTable(raw, 0, 100).id_column(), 100)
     yield "column properties", (table.map_column, 100)
     yield "usual columns", (usual, 100)
 

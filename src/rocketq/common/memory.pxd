@@ -3,9 +3,9 @@
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_GET_BUFFER
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memcmp, memcpy
 
 
 # Where bytes lie
@@ -16,6 +16,10 @@ cdef inline const unsigned char* address(bytes data) noexcept:
 
 cdef inline unsigned char* room(bytearray out) noexcept:
     return <unsigned char*> PyByteArray_AS_STRING(out)
+
+
+cdef inline unsigned char* viewed(object view) noexcept:
+    return <unsigned char*> PyMemoryView_GET_BUFFER(view).buf
 
 
 cdef inline int* int32s(bytearray out) noexcept:
@@ -44,6 +48,10 @@ cdef inline unsigned char* start(Py_buffer held) noexcept nogil:
 
 cdef inline void release(Py_buffer held) noexcept:
     PyBuffer_Release(&held)
+
+
+cdef inline const unsigned char* part(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    return data + at
 
 
 # New objects
@@ -166,6 +174,10 @@ cdef inline int signed32(unsigned int value) noexcept nogil:
     return <int> value
 
 
+cdef inline unsigned long long bit(int place) noexcept nogil:
+    return <unsigned long long> 1 << place
+
+
 # Pieces
 
 cdef inline void copy(
@@ -180,11 +192,40 @@ cdef inline bint same(
     return memcmp(data + at, other, size) == 0
 
 
+# What is looked for is mostly near, where the call of memchr would cost more than the search.
+
+cdef extern from *:
+    """
+    #if defined(__SSE2__) && defined(__GNUC__)
+    #include <emmintrin.h>
+    static CYTHON_INLINE Py_ssize_t rocketq_find(
+        const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int byte
+    ) {
+        const __m128i wanted = _mm_set1_epi8((char) byte);
+        for (int block = 0; block < 4 && at + 16 <= end; block++, at += 16) {
+            int found = _mm_movemask_epi8(
+                _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *) (data + at)), wanted));
+            if (found) return at + __builtin_ctz(found);
+        }
+        const void *p = at < end ? memchr(data + at, byte, (size_t) (end - at)) : NULL;
+        return p == NULL ? end : (const unsigned char *) p - data;
+    }
+    #else
+    static CYTHON_INLINE Py_ssize_t rocketq_find(
+        const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int byte
+    ) {
+        const void *p = at < end ? memchr(data + at, byte, (size_t) (end - at)) : NULL;
+        return p == NULL ? end : (const unsigned char *) p - data;
+    }
+    #endif
+    """
+    Py_ssize_t rocketq_find(const unsigned char*, Py_ssize_t, Py_ssize_t, int) noexcept nogil
+
+
 cdef inline Py_ssize_t find(
     const unsigned char* data, Py_ssize_t at, Py_ssize_t end, int byte
 ) noexcept nogil:
-    cdef const unsigned char* found = <const unsigned char*> memchr(data + at, byte, end - at)
-    return end if found == NULL else found - data
+    return rocketq_find(data, at, end, byte)
 
 
 # Text, put at a place; each says where it ends

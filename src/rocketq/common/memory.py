@@ -14,6 +14,7 @@ and writes is inside.
 Numbers are big-endian and signed unless their name says otherwise.
 """
 
+import array
 import mmap
 import struct
 
@@ -39,14 +40,19 @@ def room(out: bytearray) -> bytearray:
     return out
 
 
+def viewed(view: memoryview) -> memoryview:
+    """Where the bytes of a memoryview begin, for as long as somebody holds on to the view."""
+    return view
+
+
 def int32s(out: bytearray) -> memoryview:
     """A bytearray as a row of int32, in the machine's own order."""
-    return memoryview(out).cast("i")
+    return memoryview(out).cast("i") if out else memoryview(array.array("i"))
 
 
 def int64s(out: bytearray) -> memoryview:
     """A bytearray as a row of int64, in the machine's own order."""
-    return memoryview(out).cast("q")
+    return memoryview(out).cast("q") if out else memoryview(array.array("q"))
 
 
 class Held:
@@ -80,6 +86,11 @@ def start(held: Held) -> memoryview:
 def release(held: Held) -> None:
     """Let go of a buffer."""
     held.buf.release()
+
+
+def part(data: Buffer, at: int) -> Buffer:
+    """The bytes from `at` on."""
+    return data[at:]
 
 
 # New objects
@@ -157,6 +168,11 @@ def unsigned32(value: int) -> int:
 def signed32(value: int) -> int:
     """The number whose 32 bits are these."""
     return value - 0x100000000 if value & 0x80000000 else value
+
+
+def bit(place: int) -> int:
+    """The number with this bit alone, of 64."""
+    return 1 << place
 
 
 # Pieces

@@ -15,14 +15,13 @@ from rocketq.common.buffers import Buffer
 from rocketq.common.errors import RocketqError
 from rocketq.message.compression import MAX_DECOMPRESSED_SIZE, CompressionError, decompress
 from rocketq.message.queue import MessageQueue
+from rocketq.message.record import layout
 from rocketq.message.record.batch import unwrap_inner_batch
 from rocketq.message.record.reader import decode_records
 from rocketq.spark.read.columns import RecordTable
 from rocketq.spark.read.damage import DamagedMessage
 from rocketq.spark.schema import ALIASES
 
-# Where fields of one size lie in a record.
-_QUEUE_ID, _FLAG, _QUEUE_OFFSET, _SYS_FLAG = 12, 16, 20, 36
 _OPENED_AT_ONCE: Final = 8 << 20
 """How many bytes of opened bodies a batch may have before it ends."""
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -267,8 +266,8 @@ def _properties(table: RecordTable) -> pa.Array:
 
 
 _MAKERS: dict[str, Callable[[RecordTable], pa.Array]] = {
-    "queue_id": _fixed("queue_id", lambda table: table.int_column(_QUEUE_ID)),
-    "queue_offset": _fixed("queue_offset", lambda table: table.long_column(_QUEUE_OFFSET)),
+    "queue_id": _fixed("queue_id", lambda table: table.int_column(layout.QUEUE_ID_AT)),
+    "queue_offset": _fixed("queue_offset", lambda table: table.long_column(layout.QUEUE_OFFSET_AT)),
     "msg_id": _filled(RecordTable.id_column),
     "keys": _property(b"KEYS"),
     "tags": _property(b"TAGS"),
@@ -277,6 +276,6 @@ _MAKERS: dict[str, Callable[[RecordTable], pa.Array]] = {
     "store_timestamp": _fixed("store_timestamp", RecordTable.store_time_column),
     "born_host": _filled(RecordTable.host_column),
     "reconsume_times": _fixed("reconsume_times", RecordTable.reconsume_column),
-    "sys_flag": _fixed("sys_flag", lambda table: table.int_column(_SYS_FLAG)),
-    "flag": _fixed("flag", lambda table: table.int_column(_FLAG)),
+    "sys_flag": _fixed("sys_flag", lambda table: table.int_column(layout.SYS_FLAG_AT)),
+    "flag": _fixed("flag", lambda table: table.int_column(layout.FLAG_AT)),
 }

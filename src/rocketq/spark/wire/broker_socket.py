@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from rocketq.common.buffers import unfilled
 from rocketq.remoting.errors import BadFrame, ConnectFailed, ConnectionLost, RequestTimeout
 from rocketq.remoting.link.client import split_address
 from rocketq.remoting.link.handlers import RpcHook
 from rocketq.remoting.wire.command import Command
-from rocketq.remoting.wire.frame import FrameSplitter, unfilled
+from rocketq.remoting.wire.frame import FrameSplitter
 
 _LENGTH: Final = struct.Struct(">i")
 _TIMEVAL: Final = struct.Struct("@ll")
