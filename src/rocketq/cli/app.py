@@ -35,6 +35,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "message": LazyCommand("rocketq.cli.human.message", "Find a message, and what became of it."),
     "completion": LazyCommand("rocketq.cli.completion", "Print a script for a shell's Tab key."),
     "pipeline": LazyCommand("rocketq.cli.pipeline", "Make and run data pipelines on Spark."),
+    "archive": LazyCommand("rocketq.cli.archive", "Keep topics as Parquet, and bring them back."),
 }
 
 _PROGRAM: Final = "rocketq"

@@ -33,6 +33,10 @@ class RocketqDataSource(DataSource):
         from rocketq.spark.read.batch import BatchReader, PruningReader
 
         options = self._source(schema, streaming=False)
+        if options.archive is not None:
+            from rocketq.spark.archive.reader import ArchiveReader
+
+            return ArchiveReader(options)
         if options.stores:
             from rocketq.spark.files.reader import FilesReader, PruningFilesReader
 

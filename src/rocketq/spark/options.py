@@ -36,6 +36,7 @@ _COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs",
 _SOURCE: Final = (
     *_COMMON,
     "store",
+    "archive",
     "subscribe",
     "subscribePattern",
     "assign",
@@ -72,6 +73,7 @@ _SINK: Final = (
     "writeId",
 )
 _BROKERS_ONLY: Final = ("namesrv", "accessKey", "secretKey", "namespace", "sqlFilter", "groupId")
+_NOT_ARCHIVED: Final = ("sqlFilter", "namespace", "groupId", "pushFilters")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = (
     "endingOffsets",
@@ -130,6 +132,8 @@ class SourceOptions:
     connection: ClusterAccess
     stores: tuple[tuple[str, str], ...] = ()
     """Directories to read instead of brokers: the broker's name (empty: the folder's), the path."""
+    archive: str | None = None
+    """A folder with what brokers may not have any more."""
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -316,7 +320,14 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     stores = _stores(options)
     if stores and streaming:
         raise InvalidOptions("rocketq source: the files of a store are read by spark.read only")
-    if not topics and pattern is None and not assigned and not stores:
+    archive = options.text("archive") or None
+    options.exclude("store", "archive")
+    if archive and streaming:
+        raise InvalidOptions("rocketq source: an archive is read by spark.read only")
+    if archive:
+        options.refuse(_NOT_ARCHIVED, "they are not for archives")
+    has_brokers = "namesrv" in options
+    if not (topics or pattern or assigned or stores or (archive and not has_brokers)):
         raise InvalidOptions(
             "rocketq source: say what to read with exactly one of subscribe, subscribePattern, "
             "assign"
@@ -333,8 +344,9 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     assert pull_bytes is not None
     assert min_partitions is not None
     return SourceOptions(
-        connection=options.connection(is_needed=not stores),
+        connection=options.connection(is_needed=not stores and archive is None),
         stores=stores,
+        archive=archive,
         topics=topics,
         pattern=_checked_pattern(options, pattern),
         assigned=assigned,

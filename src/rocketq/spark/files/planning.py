@@ -85,7 +85,7 @@ def plan_files(options: SourceOptions, pruning: Pruning) -> list[FileRange]:
         for directory in broker.directories:
             for topic, number in directory.queues():
                 queue = MessageQueue(topic, broker.name, number)
-                if _is_wanted(options, queue):
+                if is_wanted(options, queue):
                     found.add(topic)
                     if pruning.wants(topic, queue):
                         places.setdefault(queue, []).append(directory)
@@ -109,7 +109,8 @@ def plan_files(options: SourceOptions, pruning: Pruning) -> list[FileRange]:
     ]
 
 
-def _is_wanted(options: SourceOptions, queue: MessageQueue) -> bool:
+def is_wanted(options: SourceOptions, queue: MessageQueue) -> bool:
+    """Whether a queue is among those that are asked for; without a word, all but the system's."""
     topic = queue.topic
     if options.topics:
         return topic in options.topics

@@ -52,8 +52,17 @@ class Written(WriterCommitMessage):
     bytes: int
 
 
-def write_rows(options: SinkOptions, task: TaskName, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Send the rows of one task. `task` names it: the same again after a failure."""
+def write_rows(
+    options: SinkOptions,
+    task: TaskName,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    queue: int | None = None,
+) -> Written:
+    """Send the rows of one task. `task` names it: the same again after a failure.
+
+    With `queue` all rows go to one queue in order; the number chooses among those there are.
+    """
     prepare_memory()
     loop = loop_thread()
     opening = opened(options.connection)
@@ -64,6 +73,7 @@ def write_rows(options: SinkOptions, task: TaskName, batches: Iterator[pa.Record
     try:
         writer = RowWriter(options, sender, prefix_of(task) if attempt is None else attempt.prefix)
         writer.attempt = attempt
+        writer.queue = queue
         tally, told = Tally(WRITTEN), 0
         for batch in batches:
             sender.collect()
@@ -100,6 +110,7 @@ class RowWriter:
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._turn = 0
         self.attempt: Attempt | None = None
+        self.queue: int | None = None  # where all rows go
         self.messages = 0
         self.bytes = 0
 
@@ -155,6 +166,11 @@ class RowWriter:
         sharding: pa.Array | None,
         delay_level: int,
     ) -> None:
+        if self.queue is not None:
+            queues = self._queues_of(topic)
+            only = queues[self.queue % len(queues)]
+            self._send_run(topic, rows, chosen, only, delay_level)
+            return
         if sharding is None:
             self._send_run(topic, rows, chosen, None, delay_level)
             return
