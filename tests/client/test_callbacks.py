@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -212,3 +213,16 @@ def test_only_what_comes_from_outside_goes_on() -> None:
         tell("this function failed", interrupted)
     assert comes_from_outside(GeneratorExit())
     assert not comes_from_outside(SystemExit())
+
+
+def test_functions_that_cannot_be_called_are_refused_where_they_are_given() -> None:
+    def nothing() -> None:
+        raise AssertionError
+
+    wrong: Any = nothing
+    with pytest.raises(TypeError, match=r"a transaction check is called with \(message\)"):
+        TransactionProducer("p", check=wrong)
+    with pytest.raises(TypeError, match=r"called with \(message, argument\)"):
+        TransactionProducer("p").on_execute(wrong)
+    with pytest.raises(TypeError, match=r"called with \(queue, turn\)"):
+        PullSchedule(PullConsumer("c")).register("orders", wrong)

@@ -105,8 +105,27 @@ def test_methods_and_callable_objects_are_listeners_too() -> None:
 def test_a_function_that_cannot_take_a_message_is_refused() -> None:
     with pytest.raises(TypeError, match="must take the message"):
         Listener.of(lambda a, b, c: None)
+    with pytest.raises(TypeError, match="must take the message"):
+        Listener.of(lambda: None)
+    with pytest.raises(TypeError, match="must take the message"):
+        Listener.of(lambda message, *, needed: None)
     with pytest.raises(TypeError, match="must be a function"):
         Listener.of("not a function")  # type: ignore[arg-type]
+
+
+def test_a_second_parameter_that_is_no_delivery_is_refused() -> None:
+    class Handler:
+        def on_message(self, message: MessageExt) -> None:
+            raise AssertionError
+
+    def on_message(topic: str, body: bytes) -> None:
+        raise AssertionError
+
+    for wrong in (Handler.on_message, on_message, lambda key, value: None):
+        with pytest.raises(TypeError, match="called `delivery` or annotated so"):
+            Listener.of(wrong)
+    assert called_with(lambda message, context: context.queue) == QUEUE
+    assert called_with(lambda message, _: message) is MESSAGES[0]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ a coroutine that nobody runs any more. They come from outside.
 """
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from typing import ParamSpec
@@ -35,3 +36,24 @@ def tell(complaint: str, function: Callable[P, object], *args: P.args, **kwargs:
         if comes_from_outside(error):
             raise
         logger.exception("%s", complaint)
+
+
+def can_take(function: Callable[..., object], count: int) -> bool:
+    """Whether a function can be called with this many positional arguments and nothing else."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in functions have none
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def check_takes(function: Callable[..., object], *arguments: str, what: str) -> None:
+    """Refuse a function that cannot be called with what it will be called with."""
+    if not callable(function):
+        raise TypeError(f"{what} must be a function, not {function!r}")
+    if not can_take(function, len(arguments)):
+        raise TypeError(f"{what} is called with ({', '.join(arguments)}): {function!r} cannot be")

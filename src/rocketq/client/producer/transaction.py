@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, Unpack
 
-from rocketq.client.callbacks import comes_from_outside, tell
+from rocketq.client.callbacks import check_takes, comes_from_outside, tell
 from rocketq.client.errors import InvalidSettings, MissingListener
 from rocketq.client.hooks import EndTransactionContext
 from rocketq.client.options import explained_by
@@ -134,19 +134,25 @@ class TransactionProducer(Producer):
         super().__init__(group, **options)
         if threads < 1:
             raise InvalidSettings(f"threads must be at least 1, not {threads}")
-        self._execute = execute
-        self._check = check
+        self._execute: LocalTransaction | None = None
+        self._check: TransactionCheck | None = None
+        if execute is not None:
+            self.on_execute(execute)
+        if check is not None:
+            self.on_check(check)
         self._threads = ThreadPoolExecutor(threads, "rocketq-transaction")
         self._checks: set[asyncio.Task[None]] = set()
         self._check_places = asyncio.Semaphore(_CHECKS_AT_A_TIME)
 
     def on_execute(self, function: L) -> L:
         """Decorator: the local transaction, called with (message, argument)."""
+        check_takes(function, "message", "argument", what="a local transaction")
         self._execute = function
         return function
 
     def on_check(self, function: C) -> C:
         """Decorator: looks up what became of a message's transaction."""
+        check_takes(function, "message", what="a transaction check")
         self._check = function
         return function
 

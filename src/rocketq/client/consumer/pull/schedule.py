@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from rocketq.client.callbacks import comes_from_outside
+from rocketq.client.callbacks import check_takes, comes_from_outside
 from rocketq.client.consumer.pull.consumer import PullConsumer
 from rocketq.client.errors import InvalidState, MissingListener
 from rocketq.message.queue import MessageQueue
@@ -91,6 +91,7 @@ class PullSchedule:
         """Have a function called for a topic's queues; before the start."""
         if self._is_started:
             raise InvalidState("callbacks are registered before the schedule is started")
+        check_takes(function, "queue", "turn", what="a pull callback")
         self._callbacks[topic] = function
         self._consumer.register_topic(topic)
 

@@ -12,13 +12,17 @@ exception for saying so on purpose, with the delay.
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
+from rocketq.client.callbacks import can_take
 from rocketq.client.errors import ClientError
 from rocketq.message.queue import MessageQueue
+
+# RocketMQ calls it the context.
+_DELIVERY_NAMES: Final = frozenset({"", "delivery", "context"})
 
 
 class ConsumeStatus(Enum):
@@ -86,27 +90,19 @@ class Listener:
         """Read the function's signature; `batch_size` above 1 means it takes a list."""
         if not callable(function):
             raise TypeError(f"a listener must be a function, not {function!r}")
-        try:
-            parameters = list(inspect.signature(function).parameters.values())
-        except ValueError:  # some built-in functions have no signature
-            parameters = []
-        positional = [
-            parameter
-            for parameter in parameters
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        ]
-        wanted = [parameter for parameter in positional if parameter.default is parameter.empty]
-        if len(wanted) > 2 or (parameters and not positional and not _takes_any(parameters)):
+        takes_delivery = not can_take(function, 1)
+        if takes_delivery and not (can_take(function, 2) and _second_is_delivery(function)):
             raise TypeError(
                 f"listener {function!r} must take the message (or a list of messages), and may "
-                "take the delivery as a second parameter"
+                "take the delivery as a second parameter, called `delivery` or annotated so"
             )
-        annotated = bool(positional) and _is_list(function, positional[0])
+        first = _parameter(function, 0)
+        annotated = first is not None and _is_list(function, first)
         return cls(
             function,
             is_async=_is_async(function),
             takes_list=annotated or (batch_size or 1) > 1,
-            takes_delivery=len(wanted) == 2,
+            takes_delivery=takes_delivery,
         )
 
 
@@ -138,8 +134,28 @@ def _is_async(function: ListenerFunction) -> bool:
     )
 
 
-def _takes_any(parameters: Sequence[inspect.Parameter]) -> bool:
-    return any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+def _parameter(function: ListenerFunction, position: int) -> inspect.Parameter | None:
+    """A positional parameter, where the function tells."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return None
+    positional = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    return positional[position] if position < len(positional) else None
+
+
+def _second_is_delivery(function: ListenerFunction) -> bool:
+    """Whether a second parameter is meant for the delivery, and is no mistake."""
+    second = _parameter(function, 1)
+    if second is None or second.name.strip("_") in _DELIVERY_NAMES:
+        return True
+    if isinstance(second.annotation, str):
+        return second.annotation.rpartition(".")[2] == Delivery.__name__
+    return second.annotation is Delivery
 
 
 def _is_list(function: ListenerFunction, parameter: inspect.Parameter) -> bool:
