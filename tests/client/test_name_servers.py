@@ -17,12 +17,16 @@ def test_the_environment_is_asked_when_nothing_is_given(monkeypatch: pytest.Monk
     assert NameServers("own:1").addresses == ("own:1",)
 
 
-def test_without_any_address_the_error_says_how_to_give_one(
+def test_without_any_address_it_is_where_rocketq_up_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    assert NameServers().addresses == NameServers("").addresses == ("127.0.0.1:9876",)
+
+
+def test_a_list_of_nothing_is_refused_and_the_error_says_how_to_give_one() -> None:
     with pytest.raises(NoNameServer, match="NAMESRV_ADDR"):
-        NameServers()
+        NameServers(" ; ")
 
 
 def test_a_missing_port_is_the_usual_one() -> None:

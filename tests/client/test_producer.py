@@ -17,7 +17,6 @@ from rocketq.client.errors import (
     InvalidSettings,
     InvalidState,
     NameServersUnavailable,
-    NoNameServer,
     NoRoute,
     SendFailed,
     TooManyPending,
@@ -417,14 +416,6 @@ async def test_too_many_unanswered_sends_are_refused(local_broker: LocalBroker) 
 
 
 # -------------------------------------------------------------------------- errors
-
-
-async def test_without_a_name_server_the_error_says_how_to_give_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
-    with pytest.raises(NoNameServer, match="namesrv="):
-        await Producer("p").start()
 
 
 async def test_name_servers_that_do_not_answer_are_all_named() -> None:

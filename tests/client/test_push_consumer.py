@@ -1,6 +1,7 @@
 """Push consumers against a broker: delivery, selection, retries, and what can be set."""
 
 import asyncio
+import logging
 import os
 import threading
 from pathlib import Path
@@ -675,3 +676,36 @@ async def test_without_a_name_server_it_starts_and_waits(broker: Broker) -> None
         assert consumer.assignment == []
         with pytest.raises(InvalidState, match="started already"):
             await consumer.start()
+
+
+async def test_a_topic_is_consumed_within_the_second_in_which_it_is_made(
+    broker: Broker, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, received = f"made-later-{broker.new_group()}", Received()
+    caplog.set_level(logging.WARNING, logger="rocketq.client")
+    async with PushConsumer(
+        broker.new_group(),
+        namesrv=broker.namesrv,
+        topics=topic,
+        listener=received,
+        consume_from="first",
+    ):
+        await producer.send(Message(topic, b"first"))
+        await eventually(lambda: received.bodies == [b"first"], "the first message", within_s=1.0)
+    assert caplog.records == [], "a topic that does not exist yet is nothing to warn of"
+
+
+async def test_a_topic_subscribed_to_later_is_looked_for_as_well(
+    broker: Broker, producer: Producer
+) -> None:
+    topic, received = f"made-later-{broker.new_group()}", Received()
+    async with PushConsumer(
+        broker.new_group(),
+        namesrv=broker.namesrv,
+        topics=await broker.new_topic(),
+        listener=received,
+        consume_from="first",
+    ) as consumer:
+        await consumer.subscribe(topic)
+        await producer.send(Message(topic, b"first"))
+        await received.wait_for([b"first"])

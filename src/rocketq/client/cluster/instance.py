@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from rocketq.client.cluster.name_servers import NameServers
+from rocketq.client.cluster.outages import OUTAGES, is_outage
 from rocketq.client.cluster.replies import PendingReplies
-from rocketq.client.cluster.routes import MASTER_ID, RouteTable
+from rocketq.client.cluster.routes import MASTER_ID, BrokerAddress, RouteTable
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
 from rocketq.client.errors import ClientClosed, GroupInUse
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.errors import RocketqError
+from rocketq.common.service import asked_to_stop
 from rocketq.message.flags import SysFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.properties.codec import PropertyName, set_property
@@ -57,8 +59,12 @@ from rocketq.remoting.headers import (
 
 logger = logging.getLogger(__name__)
 
-_UNKNOWN_TOPIC_INTERVAL_S: Final = 2.0
-"""How soon to ask again for a topic nobody serves yet: somebody may be waiting for it."""
+T = TypeVar("T")
+
+_MISSING_TOPIC_INTERVAL_S: Final = 0.3
+"""How soon to ask again for a topic nobody serves yet: its first message waits for us."""
+_PROBE_INTERVAL_S: Final = 3.0
+"""How often a broker that is away is asked whether it is back."""
 _REFRESH_PAUSE_S: Final = 1.0
 """How long a route asked for in the background is taken to be fresh."""
 _GOODBYE_TIMEOUT_S: Final = 1.0
@@ -159,6 +165,7 @@ class ClientInstance:
         self._stop = asyncio.Event()
         self._heartbeat_wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._topics_missing = asyncio.Event()
         self._refreshed_at: dict[str, float] = {}
         self._background: set[asyncio.Task[None]] = set()
 
@@ -204,6 +211,7 @@ class ClientInstance:
     def _start(self) -> None:
         for name, loop in (
             ("routes", self._keep_routes),
+            ("missing topics", self._keep_looking_for_topics),
             ("heartbeats", self._keep_heartbeats),
             ("offsets", self._keep_offsets),
         ):
@@ -274,8 +282,8 @@ class ClientInstance:
         """Send heartbeats in the background; several wishes become one round."""
         self._heartbeat_wanted.set()
 
-    async def heartbeat(self) -> None:
-        """Tell every broker who is here; one that does not answer holds up nobody."""
+    async def heartbeat(self, *, only: Container[str] | None = None) -> None:
+        """Tell every broker, or `only` some, who is here; none holds up the others."""
         if not self._producers and not self._consumers:
             return
         self.routes.forget_unused_brokers()
@@ -285,18 +293,33 @@ class ClientInstance:
             consumer_data_set=[consumer.consumer_data() for consumer in self._consumers.values()],
         )
         addresses = self._known_addresses(masters_only=not self._consumers)
+        if only is not None:
+            addresses = [address for address in addresses if address in only]
         await asyncio.gather(*(self._heartbeat_to(address, data) for address in addresses))
 
     async def _heartbeat_to(self, address: str, data: HeartbeatData) -> None:
         try:
             reply = await self.api.heartbeat(address, data)
         except RocketqError as error:
-            if self._versions.pop(address, None) is not None:
-                logger.warning("heartbeat to %s failed: %s", address, error)
+            was_known = self._versions.pop(address, None) is not None
+            if is_outage(error):
+                self._broker_is_away(address, error)
             else:
-                logger.debug("heartbeat to %s failed again: %s", address, error)
+                level = logging.WARNING if was_known else logging.DEBUG
+                logger.log(level, "heartbeat to %s failed: %s", address, error)
             return
+        self._broker_is_there(address)
         self._versions[address] = reply.version
+
+    def _broker_is_away(self, address: str, error: BaseException) -> None:
+        OUTAGES.failed(f"broker {address}", error)
+        if address not in self.routes.away:
+            self.routes.away.add(address)
+            self.heartbeat_soon()  # and from then on often, until it is back
+
+    def _broker_is_there(self, address: str) -> None:
+        OUTAGES.answered(f"broker {address}")
+        self.routes.away.discard(address)
 
     def _known_addresses(self, *, masters_only: bool) -> list[str]:
         return [
@@ -307,17 +330,24 @@ class ClientInstance:
         ]
 
     async def _keep_heartbeats(self) -> None:
+        interval_s = self.config.heartbeat_interval_s
+        next_round = self.clock.monotonic() + interval_s
         while not self._stop.is_set():
-            try:
-                async with asyncio.timeout(self.config.heartbeat_interval_s):
-                    await self._heartbeat_wanted.wait()
-            except TimeoutError:
-                pass
+            # A broker that is away is looked for more often: somebody may wait for it.
+            wait_s = min(_PROBE_INTERVAL_S, interval_s) if self.routes.away else interval_s
+            if await asked_to_stop(self._heartbeat_wanted, within_s=wait_s):
+                next_round = 0.0
             self._heartbeat_wanted.clear()
-            await self.heartbeat()
+            now = self.clock.monotonic()
+            if now >= next_round or not self.routes.away:
+                next_round = now + interval_s
+                await self.heartbeat()
+            else:
+                await self.heartbeat(only=self.routes.away)
 
     def _connected(self, address: str) -> None:
         """A broker was reached, maybe again: it has forgotten us with the old connection."""
+        self._broker_is_there(address)
         if address not in self._known_addresses(masters_only=not self._consumers):
             return
         self.heartbeat_soon()
@@ -329,21 +359,35 @@ class ClientInstance:
 
     async def _keep_routes(self) -> None:
         while not self._stop.is_set():
-            unknown = any(self.routes.route(topic) is None for topic in self._consumed_topics())
-            await asyncio.sleep(
-                min(_UNKNOWN_TOPIC_INTERVAL_S, self.config.route_interval_s)
-                if unknown
-                else self.config.route_interval_s
-            )
+            await asyncio.sleep(self.config.route_interval_s)
             await self.refresh_routes()
+
+    def look_for_topics(self) -> None:
+        """Topics are consumed that nobody serves yet: ask for them until somebody does."""
+        self._topics_missing.set()
+
+    async def _keep_looking_for_topics(self) -> None:
+        while not self._stop.is_set():
+            missing = [t for t in self._consumed_topics() if self.routes.route(t) is None]
+            if not missing:
+                self._topics_missing.clear()
+                await self._topics_missing.wait()
+                continue
+            await asyncio.sleep(min(_MISSING_TOPIC_INTERVAL_S, self.config.route_interval_s))
+            await self._refresh(missing)
 
     async def refresh_routes(self) -> None:
         """Ask for every topic in use; a NameServer that is away changes nothing."""
-        for topic in {*self.routes.topics(), *self._consumed_topics()}:
+        await self._refresh({*self.routes.topics(), *self._consumed_topics()})
+
+    async def _refresh(self, topics: Iterable[str]) -> None:
+        for topic in topics:
             try:
                 await self.routes.refresh(topic)
             except RocketqError as error:
                 logger.debug("route of %s not refreshed: %s", topic, error)
+            except Exception:
+                logger.exception("route of %s not refreshed", topic)
 
     def refresh_route_soon(self, topic: str) -> None:
         """Ask for a topic's route in the background: what is known seems to be out of date."""
@@ -360,6 +404,37 @@ class ClientInstance:
             await self.routes.refresh(topic)
         except RocketqError as error:
             logger.debug("route of %s not refreshed: %s", topic, error)
+
+    async def ask_broker_of(
+        self,
+        queue: MessageQueue,
+        ask: Callable[[BrokerAddress], Awaitable[T]],
+        *,
+        broker_id: int = MASTER_ID,
+    ) -> T:
+        """Ask the broker of this id that serves a queue; where it is away, another of its name.
+
+        A slave has the queue as well, and takes offsets while the master is away. This is the
+        one place that chooses among them: each answer about a queue tells whether its broker is
+        there.
+        """
+        while True:
+            broker = await self.routes.broker_of(queue, broker_id)
+            try:
+                answer = await ask(broker)
+            except RocketqError as error:
+                if not is_outage(error):
+                    raise
+                self._broker_is_away(broker.address, error)
+                self.refresh_route_soon(queue.topic)
+                other = self.routes.find(queue.broker_name, broker_id=broker_id)
+                if other is None or other.address in self.routes.away:
+                    raise
+                logger.info("%s is asked of broker %d now", queue, other.broker_id)
+                continue
+            if broker.address in self.routes.away:
+                self._broker_is_there(broker.address)
+            return answer
 
     def _consumed_topics(self) -> set[str]:
         return {topic for consumer in self._consumers.values() for topic in consumer.topics()}

@@ -14,6 +14,8 @@ from typing import Final
 from rocketq.client.errors import InvalidSettings, NoNameServer
 
 DEFAULT_PORT: Final = 9876
+DEFAULT_ADDRESS: Final = f"127.0.0.1:{DEFAULT_PORT}"
+"""Where `rocketq up` has its NameServer."""
 
 
 class NameServers:
@@ -28,7 +30,7 @@ class NameServers:
         self._chance = chance or random.Random()
         self._addresses: tuple[str, ...] = ()
         self._at = 0
-        self.replace(addresses if addresses else os.environ.get("NAMESRV_ADDR", ""))
+        self.replace(addresses or os.environ.get("NAMESRV_ADDR") or DEFAULT_ADDRESS)
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ class RouteTable:
         self._publish: dict[str, PublishInfo] = {}
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self.away: set[str] = set()
+        """Addresses of brokers that did not answer when they were last asked."""
         self._under_way: dict[str, asyncio.Task[bool]] = {}
         self._borrowing: dict[str, asyncio.Task[PublishInfo]] = {}
         self._listeners: list[Callable[[str], None]] = []
@@ -102,28 +104,31 @@ class RouteTable:
     def find(
         self, broker_name: str, *, broker_id: int = MASTER_ID, only_this: bool = False
     ) -> BrokerAddress | None:
-        """The broker of this id; else, unless `only_this`, the next id or any that is left."""
+        """The broker of this id; else, unless `only_this`, the next id or any that is left.
+
+        One that is away is chosen only when all are.
+        """
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
         wanted = [broker_id]
         if not only_this:
             wanted += [broker_id + 1, *addresses]
-        for candidate in wanted:
-            address = addresses.get(candidate)
-            if address is not None:
-                return BrokerAddress(address, candidate)
-        return None
+        found = [BrokerAddress(addresses[each], each) for each in wanted if each in addresses]
+        there = [broker for broker in found if broker.address not in self.away]
+        return next(iter(there or found), None)
 
     def some_broker(self, topic: str) -> str | None:
         """The address of one of the topic's brokers, by chance; a master where there is one."""
         route = self._routes.get(topic)
         if route is None or not route.broker_datas:
             return None
-        addresses = self._chance.choice(route.broker_datas).broker_addrs
-        if not addresses:
-            return None
-        return addresses.get(MASTER_ID) or self._chance.choice(list(addresses.values()))
+        brokers = self._chance.sample(route.broker_datas, len(route.broker_datas))
+        candidates = [
+            address for data in brokers for _, address in sorted(data.broker_addrs.items())
+        ]
+        there = [address for address in candidates if address not in self.away]
+        return next(iter(there or candidates), None)
 
     def known_publish_info(self, topic: str) -> PublishInfo | None:
         """Without asking anybody: the way of every send but the first."""
@@ -254,6 +259,8 @@ class RouteTable:
         for broker_name in self._brokers.keys() - named:
             logger.info("broker %s is in no route any more", broker_name)
             del self._brokers[broker_name]
+        known = {address for by_id in self._brokers.values() for address in by_id.values()}
+        self.away &= known
 
 
 def publish_view(topic: str, route: TopicRouteData) -> PublishInfo:

@@ -8,11 +8,11 @@ among NameServers, any of which will do.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from rocketq.client.cluster.name_servers import NameServers
+from rocketq.client.cluster.outages import OUTAGES
 from rocketq.client.errors import BrokerRejected, NameServersUnavailable
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import PullFlag
@@ -71,8 +71,6 @@ from rocketq.remoting.headers import (
 )
 from rocketq.remoting.link.client import RemotingClient
 from rocketq.remoting.wire.command import Command
-
-logger = logging.getLogger(__name__)
 
 _SUCCESS: Final = frozenset({int(ResponseCode.SUCCESS)})
 _PULL_ANSWERS: Final = frozenset({0, 19, 20, 21})
@@ -170,15 +168,18 @@ class BrokerApi:
         for _ in self.name_servers.addresses:
             address = self.name_servers.current
             try:
-                return await self.invoke(
+                reply = await self.invoke(
                     address, header, body, timeout_s=timeout_s, ext=ext, accept=accept
                 )
+                OUTAGES.answered(f"NameServer {address}")
+                return reply
             except BrokerRejected:
+                OUTAGES.answered(f"NameServer {address}")
                 raise
             except RocketqError as error:
                 if not error.retriable:
                     raise
-                logger.warning("NameServer %s does not answer: %s", address, error)
+                OUTAGES.failed(f"NameServer {address}", error)
                 failures[address] = error
                 self.name_servers.failed(address)
         raise NameServersUnavailable(failures)

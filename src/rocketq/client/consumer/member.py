@@ -127,6 +127,7 @@ class Member:
             await self.instance.routes.subscribe_queues(topic)
         except RocketqError as error:
             logger.debug("no route of %s for %s: %s", topic, self.group, error)
+            self.instance.look_for_topics()
 
     def start_task(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """Work in the background until the close."""

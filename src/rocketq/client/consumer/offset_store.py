@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.cluster.outages import is_outage
+from rocketq.client.cluster.routes import BrokerAddress
 from rocketq.client.errors import BrokerRejected
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
@@ -98,8 +100,10 @@ class RemoteOffsetStore(OffsetTable):
         """Nothing: offsets are read queue by queue when they are assigned."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        address = await self._address(queue)
-        return await self._instance.api.query_offset(address, self._group, queue)
+        return await self._instance.ask_broker_of(
+            queue,
+            lambda broker: self._instance.api.query_offset(broker.address, self._group, queue),
+        )
 
     async def persist(
         self, queues: Collection[MessageQueue], *, acknowledged: bool = False
@@ -112,7 +116,8 @@ class RemoteOffsetStore(OffsetTable):
         for queue, result in zip(known, results, strict=True):
             if isinstance(result, RocketqError):
                 # Said once: it is tried again every few seconds.
-                level = logging.DEBUG if queue in self._refused else logging.WARNING
+                is_known = queue in self._refused or is_outage(result)
+                level = logging.DEBUG if is_known else logging.WARNING
                 self._refused.add(queue)
                 logger.log(level, "the offset of %s was not taken by its broker: %s", queue, result)
             elif isinstance(result, BaseException):
@@ -121,19 +126,20 @@ class RemoteOffsetStore(OffsetTable):
                 self._refused.discard(queue)
 
     async def _send(self, queue: MessageQueue, offset: int, acknowledged: bool) -> None:
-        address = await self._address(queue)
         update = self._instance.api.update_offset
-        try:
-            await update(address, self._group, queue, offset, oneway=not acknowledged)
-        except BrokerRejected as error:
-            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-                raise
-            # It has not heard of the group yet: a heartbeat introduces it.
-            await self._instance.heartbeat()
-            await update(address, self._group, queue, offset, oneway=False)
 
-    async def _address(self, queue: MessageQueue) -> str:
-        return (await self._instance.routes.broker_of(queue)).address
+        async def tell(broker: BrokerAddress) -> None:
+            try:
+                await update(broker.address, self._group, queue, offset, oneway=not acknowledged)
+            except BrokerRejected as error:
+                if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                    raise
+                # It has not heard of the group yet: a heartbeat introduces it.
+                await self._instance.heartbeat()
+                await update(broker.address, self._group, queue, offset, oneway=False)
+
+        # The master; a slave only while the master is away.
+        await self._instance.ask_broker_of(queue, tell)
 
 
 class LocalOffsetStore(OffsetTable):

@@ -19,7 +19,9 @@ from typing import Final, Protocol
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.routes import MASTER_ID
+from rocketq.client.cluster.outages import is_outage
+from rocketq.client.cluster.routes import MASTER_ID, BrokerAddress
+from rocketq.client.cluster.rpc import PullResponse
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.consumer.process_queue import ProcessQueue
 from rocketq.client.consumer.pull_result import FilterHook, PullStatus, pull_result
@@ -151,36 +153,13 @@ class PullLoop:
         subscription = owner.subscription(queue.topic)
         if subscription is None:
             return settings.error_delay_s
-        broker = await owner.instance.routes.broker_of(queue, self._suggested_id)
-        flags = PullFlag.SUSPEND
-        commit_offset = 0
-        if settings.commits and not broker.is_slave:
-            commit_offset = owner.offsets.get(queue) or 0
-            if commit_offset > 0:
-                flags |= PullFlag.COMMIT_OFFSET
-        if settings.posts_subscription:
-            flags |= PullFlag.SUBSCRIPTION
-        if settings.is_lite:
-            flags |= PullFlag.LITE_PULL
-
         clock = owner.instance.clock
         process_queue.last_pull_ms = began_ms = clock.now_ms()
         offset = self.next_offset
-        response = await owner.instance.api.pull(
-            broker.address,
-            group=owner.group,
-            queue=queue,
-            offset=offset,
-            max_messages=settings.batch_size,
-            max_bytes=settings.batch_bytes,
-            flags=flags,
-            commit_offset=commit_offset,
-            suspend_ms=settings.suspend_ms,
-            subscription=subscription.expression if settings.posts_subscription else None,
-            sub_version=subscription.pull_version,
-            expression_type=subscription.expression_type,
-            lite=settings.is_lite,
-            timeout_s=settings.timeout_s,
+        response = await owner.instance.ask_broker_of(
+            queue,
+            lambda broker: self._ask(broker, subscription, offset),
+            broker_id=self._suggested_id,
         )
         if process_queue.retired or self.next_offset != offset:
             return 0.0  # not ours any more, or sought elsewhere meanwhile
@@ -211,13 +190,47 @@ class PullLoop:
             owner.skipped(process_queue, result.next_offset)
         return settings.interval_s if result.status is PullStatus.FOUND else 0.0
 
+    async def _ask(
+        self, broker: BrokerAddress, subscription: Subscription, offset: int
+    ) -> PullResponse:
+        owner = self._owner
+        settings = owner.pull_settings
+        queue = self._process_queue.queue
+        flags = PullFlag.SUSPEND
+        commit_offset = 0
+        if settings.commits and not broker.is_slave:
+            commit_offset = owner.offsets.get(queue) or 0
+            if commit_offset > 0:
+                flags |= PullFlag.COMMIT_OFFSET
+        if settings.posts_subscription:
+            flags |= PullFlag.SUBSCRIPTION
+        if settings.is_lite:
+            flags |= PullFlag.LITE_PULL
+        return await owner.instance.api.pull(
+            broker.address,
+            group=owner.group,
+            queue=queue,
+            offset=offset,
+            max_messages=settings.batch_size,
+            max_bytes=settings.batch_bytes,
+            flags=flags,
+            commit_offset=commit_offset,
+            suspend_ms=settings.suspend_ms,
+            subscription=subscription.expression if settings.posts_subscription else None,
+            sub_version=subscription.pull_version,
+            expression_type=subscription.expression_type,
+            lite=settings.is_lite,
+            timeout_s=settings.timeout_s,
+        )
+
     def _failed(self, error: RocketqError) -> float:
         if isinstance(error, BrokerRejected):
             if error.code == ResponseCode.FLOW_CONTROL:
                 return _FLOW_CONTROL_DELAY_S
             if error.code in _HEARTBEAT_NEEDED:
                 self._owner.instance.heartbeat_soon()
-        level = logging.DEBUG if self._failing else logging.WARNING
+        is_known = self._failing or is_outage(error)  # which is told of once for all queues
         self._failing = True
+        level = logging.DEBUG if is_known else logging.WARNING
         logger.log(level, "pulling %s failed, trying again: %s", self._process_queue.queue, error)
         return self._owner.pull_settings.error_delay_s

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 
 from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.cluster.outages import is_outage
 from rocketq.client.consumer.process_queue import ProcessQueue
 from rocketq.common.errors import RocketqError
 from rocketq.message.queue import MessageQueue
@@ -43,7 +44,8 @@ class QueueLocks:
                     )
                 )
             except RocketqError as error:
-                logger.warning("queues of %s could not be locked: %s", broker_name, error)
+                level = logging.DEBUG if is_outage(error) else logging.WARNING
+                logger.log(level, "queues of %s could not be locked: %s", broker_name, error)
                 undecided.update(wanted)
 
         await asyncio.gather(*(ask(*group) for group in _by_broker(queues).items()))
@@ -82,7 +84,8 @@ class QueueLocks:
                     oneway=not acknowledged,
                 )
             except RocketqError as error:
-                logger.warning("queues of %s could not be unlocked: %s", broker_name, error)
+                level = logging.DEBUG if is_outage(error) else logging.WARNING
+                logger.log(level, "queues of %s could not be unlocked: %s", broker_name, error)
 
         await asyncio.gather(*(tell(*group) for group in _by_broker(queues).items()))
 

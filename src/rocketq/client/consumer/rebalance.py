@@ -18,15 +18,18 @@ from typing import Final, Protocol, TypeAlias
 
 from rocketq.client.callbacks import comes_from_outside
 from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.cluster.outages import is_outage
 from rocketq.client.consumer.allocation import AllocationStrategy
 from rocketq.client.errors import NoRoute
 from rocketq.common.errors import RocketqError
 from rocketq.common.service import asked_to_stop
+from rocketq.message.names import is_retry_topic
 from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
 _FINISH_ROUND_S: Final = 1.0
+_MISSING_FOR_LONG_S: Final = 30.0
 
 AssignmentListener: TypeAlias = Callable[
     [str, Sequence[MessageQueue], Sequence[MessageQueue]], None
@@ -84,6 +87,7 @@ class Rebalance:
         self._wanted = asyncio.Event()
         self._last_round = float("-inf")
         self._said: set[str] = set()
+        self._missing_since: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self.paused = False
@@ -143,11 +147,16 @@ class Rebalance:
     async def _share(self, topic: str) -> bool:
         try:
             queues = await self._instance.routes.subscribe_queues(topic)
-        except RocketqError as error:
+        except NoRoute as error:
             # The instance goes on asking, and tells when the topic appears.
-            if not _is_expected(error, topic):
-                self._say_once(topic, f"{self._group} waits for topic {topic}: {error}")
+            self._instance.look_for_topics()
+            self._say_missing(topic, error)
             return True
+        except RocketqError as error:
+            self._instance.look_for_topics()
+            self._say_once(topic, f"{self._group} waits for topic {topic}: {error}", error)
+            return True
+        self._missing_since.pop(topic, None)
         if self._is_broadcasting:
             return await self._holder.hold(topic, queues, queues)
         members = await self._members(topic)
@@ -181,6 +190,7 @@ class Rebalance:
                 topic,
                 f"the members of {self._group} are not known, "
                 f"the queues of {topic} stay as they are: {error}",
+                error,
             )
             self._instance.heartbeat_soon()
             return None
@@ -195,13 +205,20 @@ class Rebalance:
         # A client that has reconnected is listed twice until the broker misses the old connection.
         return sorted(set(members))
 
-    def _say_once(self, topic: str, trouble: str) -> None:
+    def _say_missing(self, topic: str, error: NoRoute) -> None:
+        """A topic that does not exist yet is nothing unusual, unless it stays so."""
+        since = self._missing_since.get(topic)
+        now = asyncio.get_running_loop().time()
+        if since is None:
+            self._missing_since[topic] = now
+            # A retry topic is made by the group's first heartbeat.
+            level = logging.DEBUG if is_retry_topic(topic) else logging.INFO
+            logger.log(level, "%s waits for topic %s to be made", self._group, topic)
+        elif now - since >= _MISSING_FOR_LONG_S:
+            self._say_once(topic, f"{self._group} still waits for topic {topic}: {error}", error)
+
+    def _say_once(self, topic: str, trouble: str, error: RocketqError | None = None) -> None:
         """Warn of what keeps a topic from being shared, but not in every round."""
-        level = logging.DEBUG if topic in self._said else logging.WARNING
+        is_known = topic in self._said or (error is not None and is_outage(error))
         self._said.add(topic)
-        logger.log(level, "%s", trouble)
-
-
-def _is_expected(error: RocketqError, topic: str) -> bool:
-    """A retry topic is made by the group's first heartbeat and takes a moment to appear."""
-    return isinstance(error, NoRoute) and topic.startswith("%RETRY%")
+        logger.log(logging.DEBUG if is_known else logging.WARNING, "%s", trouble)

@@ -69,7 +69,27 @@ async def start_offset(
     is_retry = is_retry_topic(queue.topic)
     if consume_from is ConsumeFrom.LAST and is_retry:
         return 0
-    address = (await instance.routes.broker_of(queue)).address
     if consume_from is ConsumeFrom.LAST or is_retry:
-        return await instance.api.max_offset(address, queue)
-    return await instance.api.search_offset(address, queue, consume_timestamp_ms)
+        return await max_offset(instance, queue)
+    return await offset_at(instance, queue, consume_timestamp_ms)
+
+
+async def min_offset(instance: ClientInstance, queue: MessageQueue) -> int:
+    """The offset of the first message there still is."""
+    return await instance.ask_broker_of(
+        queue, lambda broker: instance.api.min_offset(broker.address, queue)
+    )
+
+
+async def max_offset(instance: ClientInstance, queue: MessageQueue) -> int:
+    """The offset after the last message."""
+    return await instance.ask_broker_of(
+        queue, lambda broker: instance.api.max_offset(broker.address, queue)
+    )
+
+
+async def offset_at(instance: ClientInstance, queue: MessageQueue, moment_ms: int) -> int:
+    """The offset of the first message stored at or after a moment."""
+    return await instance.ask_broker_of(
+        queue, lambda broker: instance.api.search_offset(broker.address, queue, moment_ms)
+    )

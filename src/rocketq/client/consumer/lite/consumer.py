@@ -23,7 +23,7 @@ from rocketq.client.consumer.consumer import Consumer
 from rocketq.client.consumer.lite.session import LitePullSession
 from rocketq.client.consumer.options import LitePullConfig, LitePullOptions, Moment
 from rocketq.client.consumer.rebalance import AssignmentListener
-from rocketq.client.consumer.start_offset import timestamp_ms
+from rocketq.client.consumer.start_offset import offset_at, timestamp_ms
 from rocketq.client.consumer.subscription import EVERYTHING, Expression, Subscription
 from rocketq.client.errors import InvalidSettings, InvalidState
 from rocketq.client.options import configured, explained_by
@@ -98,6 +98,7 @@ class LitePullConsumer(Consumer[LitePullSession]):
         if on_assignment is not None:
             self._on_assignment_of[subscription.topic] = on_assignment
         if self._session is not None:
+            await self._session.find_route(subscription.topic)
             await self._session.instance.heartbeat()
             self._session.rebalance.soon()
 
@@ -230,10 +231,7 @@ class LitePullConsumer(Consumer[LitePullSession]):
 
     async def offset_for_timestamp(self, queue: MessageQueue, moment: Moment) -> int:
         """The offset of the first message stored at or after a moment."""
-        session = self._running()
-        wire = self._wire(queue)
-        address = (await session.instance.routes.broker_of(wire)).address
-        return await session.instance.api.search_offset(address, wire, timestamp_ms(moment))
+        return await offset_at(self._running().instance, self._wire(queue), timestamp_ms(moment))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Fetch nothing more of these queues; what is cached is still handed out."""

@@ -16,6 +16,7 @@ from rocketq.client.consumer.member import Member
 from rocketq.client.consumer.options import LitePullConfig
 from rocketq.client.consumer.process_queue import ProcessQueue
 from rocketq.client.consumer.rebalance import AssignmentListener
+from rocketq.client.consumer.start_offset import max_offset, min_offset
 from rocketq.client.consumer.subscription import EVERYTHING, Subscription, Subscriptions
 from rocketq.client.errors import InvalidState
 from rocketq.message.message import MessageExt
@@ -167,9 +168,7 @@ class LitePullSession(Member):
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """The first offset there is, and the one after the last."""
-        address = (await self.instance.routes.broker_of(queue)).address
-        api = self.instance.api
-        return await api.min_offset(address, queue), await api.max_offset(address, queue)
+        return await min_offset(self.instance, queue), await max_offset(self.instance, queue)
 
     # Queues
 

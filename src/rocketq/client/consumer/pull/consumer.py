@@ -20,6 +20,7 @@ from rocketq.client.consumer.options import PullConfig, PullOptions
 from rocketq.client.consumer.pull.session import PullSession
 from rocketq.client.consumer.pull_result import PullResult
 from rocketq.client.consumer.rebalance import AssignmentListener
+from rocketq.client.consumer.start_offset import max_offset, min_offset, offset_at
 from rocketq.client.consumer.subscription import EVERYTHING, Expression
 from rocketq.client.errors import InvalidSettings, InvalidState
 from rocketq.client.options import configured, explained_by
@@ -141,21 +142,12 @@ class PullConsumer(Consumer[PullSession]):
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset after the last message."""
-        session = self._running()
-        wire = self._wire(queue)
-        address = (await session.instance.routes.broker_of(wire)).address
-        return await session.instance.api.max_offset(address, wire)
+        return await max_offset(self._running().instance, self._wire(queue))
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the first message there still is."""
-        session = self._running()
-        wire = self._wire(queue)
-        address = (await session.instance.routes.broker_of(wire)).address
-        return await session.instance.api.min_offset(address, wire)
+        return await min_offset(self._running().instance, self._wire(queue))
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time."""
-        session = self._running()
-        wire = self._wire(queue)
-        address = (await session.instance.routes.broker_of(wire)).address
-        return await session.instance.api.search_offset(address, wire, timestamp_ms)
+        return await offset_at(self._running().instance, self._wire(queue), timestamp_ms)

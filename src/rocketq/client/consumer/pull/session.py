@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from rocketq.client.cluster.instance import ClientInstance
-from rocketq.client.cluster.routes import MASTER_ID
+from rocketq.client.cluster.routes import MASTER_ID, BrokerAddress
+from rocketq.client.cluster.rpc import PullResponse
 from rocketq.client.consumer.member import Member
 from rocketq.client.consumer.options import PullConfig
 from rocketq.client.consumer.pull_result import PullResult, pull_result
@@ -51,20 +52,23 @@ class PullSession(Member):
         flags = PullFlag.SUBSCRIPTION
         if suspend_ms:
             flags |= PullFlag.SUSPEND
+
+        async def ask(broker: BrokerAddress) -> PullResponse:
+            return await self.instance.api.pull(
+                broker.address,
+                group=self.group,
+                queue=queue,
+                offset=offset,
+                max_messages=max_messages,
+                flags=flags,
+                suspend_ms=suspend_ms,
+                subscription=subscription.expression,
+                expression_type=subscription.expression_type,
+                timeout_s=timeout_s,
+            )
+
         broker_id = self._suggested_ids.get(queue, MASTER_ID)
-        broker = await self.instance.routes.broker_of(queue, broker_id)
-        response = await self.instance.api.pull(
-            broker.address,
-            group=self.group,
-            queue=queue,
-            offset=offset,
-            max_messages=max_messages,
-            flags=flags,
-            suspend_ms=suspend_ms,
-            subscription=subscription.expression,
-            expression_type=subscription.expression_type,
-            timeout_s=timeout_s,
-        )
+        response = await self.instance.ask_broker_of(queue, ask, broker_id=broker_id)
         self._suggested_ids[queue] = response.suggested_broker_id
         result = pull_result(
             response,
