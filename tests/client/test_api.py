@@ -159,8 +159,9 @@ async def test_clients_come_and_go(broker: BrokerUnderTest, api: BrokerApi) -> N
 
 
 async def test_queues_are_locked_for_one(broker: BrokerUnderTest, api: BrokerApi) -> None:
-    address, group = await broker.address(), broker.new_group()
-    queues = [MessageQueue(broker.new_name("topic"), "broker-a", number) for number in range(2)]
+    address, group, topic = await broker.address(), broker.new_group(), await broker.new_topic()
+    await api.create_group(address, SubscriptionGroupConfig(group_name=group))
+    queues = [MessageQueue(topic, "broker-a", number) for number in range(2)]
     assert await api.lock(address, "first", group, queues) == set(queues)
     assert await api.lock(address, "second", group, queues) == set()
     await api.unlock(address, "first", group, queues[:1], oneway=False)
