@@ -3,8 +3,12 @@
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from typing import Protocol, TypedDict
+from typing import Protocol, TypedDict, Unpack
 
+from rocketq.client.consumer.options import PushOptions
+from rocketq.client.consumer.push.consumer import PushConsumer
+from rocketq.client.consumer.push.listener import ListenerFunction
+from rocketq.client.consumer.subscription import Topics
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from tests.waiting import eventually
@@ -81,3 +85,19 @@ def bodies(count: int, prefix: str = "message") -> list[bytes]:
 async def send_all(producer: Producer, topic: str, payloads: Iterable[bytes]) -> None:
     for payload in payloads:
         await producer.send(Message(topic, payload))
+
+
+def consuming(
+    broker: Broker,
+    topic: Topics,
+    function: ListenerFunction,
+    *,
+    group: str | None = None,
+    **options: Unpack[PushOptions],
+) -> PushConsumer:
+    """A push consumer of a topic from its beginning on, in a new group unless one is given."""
+    options.setdefault("consume_from", "first")
+    options["namesrv"] = broker.namesrv
+    options["topics"] = topic
+    options["listener"] = function
+    return PushConsumer(group or broker.new_group(), **options)

@@ -11,14 +11,21 @@ from rocketq.client.callbacks import comes_from_outside, tell
 from rocketq.client.consumer.allocation import Average
 from rocketq.client.consumer.pull.consumer import PullConsumer
 from rocketq.client.consumer.pull.schedule import PullSchedule, PullTurn
-from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.hooks import ConsumeContext, SendContext
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.transaction import TransactionProducer, TransactionState
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.queue import MessageQueue
 from rocketq.testing import LocalBroker
-from tests.client.consuming import QUICK, QUICK_REBALANCE, Broker, Received, bodies, send_all
+from tests.client.consuming import (
+    QUICK,
+    QUICK_REBALANCE,
+    Broker,
+    Received,
+    bodies,
+    consuming,
+    send_all,
+)
 from tests.waiting import eventually
 
 
@@ -39,16 +46,8 @@ async def test_a_listener_may_raise_anything(
         if message.body == b"message 1" and received.times(b"message 1") == 1:
             raise error
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        orderly=orderly,
-        suspend_ms=10,
-        concurrency=1,
-        **QUICK,
+    async with consuming(
+        broker, topic, on_message, orderly=orderly, suspend_ms=10, concurrency=1, **QUICK
     ):
         await received.wait_for(bodies(3))
         await eventually(lambda: received.times(b"message 1") == 2, "the message to come again")
@@ -68,16 +67,8 @@ async def test_a_listener_whose_task_is_cancelled_gets_its_message_again(
             task.cancel()
             await asyncio.sleep(60)
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        orderly=True,
-        suspend_ms=10,
-        concurrency=1,
-        **QUICK,
+    async with consuming(
+        broker, topic, on_message, orderly=True, suspend_ms=10, concurrency=1, **QUICK
     ):
         await received.wait_for(bodies(3))
         await eventually(lambda: received.times(b"message 1") == 2, "the message to come again")
@@ -128,12 +119,10 @@ async def test_hooks_filters_strategies_and_assignment_listeners_may_raise_anyth
 
     async with (
         Producer("p", namesrv=broker.namesrv, send_hooks=[ThrowingHook()]) as producer,
-        PushConsumer(
-            broker.new_group(),
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=received,
-            consume_from="first",
+        consuming(
+            broker,
+            topic,
+            received,
             hooks=[ThrowingHook()],
             filters=[throwing_once],
             allocation=ThrowingOnce(),

@@ -10,8 +10,8 @@ from rocketq.client.consumer.pull.consumer import PullConsumer
 from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.common.errors import RocketqError
 from rocketq.message.queue import MessageQueue
+from tests.client.consumer.replicas import BROKER_NAME, TOPIC, Replica, replica_pair
 from tests.client.consuming import QUICK, QUICK_REBALANCE, Received, bodies
-from tests.client.replicas import BROKER_NAME, TOPIC, Replica, replica_pair
 from tests.waiting import eventually
 
 QUEUE = MessageQueue(TOPIC, BROKER_NAME, 0)

@@ -1,6 +1,5 @@
 """What producers and consumers record in the trace topic."""
 
-from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.transaction import TransactionProducer, TransactionState
 from rocketq.client.trace.records import (
@@ -13,7 +12,7 @@ from rocketq.client.trace.records import (
 )
 from rocketq.message.message import Message
 from tests.client.conftest import BrokerUnderTest
-from tests.client.consuming import QUICK, Received
+from tests.client.consuming import QUICK, Received, consuming
 
 
 async def traced(broker: BrokerUnderTest, topic: str, count: int) -> list[TraceRecord]:
@@ -73,15 +72,7 @@ async def test_consumption_is_traced(broker: BrokerUnderTest, producer: Producer
     topic, trace_topic, received = await broker.new_topic(), await broker.new_topic(), Received()
     result = await producer.send(Message(topic, b"x", keys=["k"]))
     group = broker.new_group()
-    async with PushConsumer(
-        group,
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-        trace=trace_topic,
-        **QUICK,
-    ):
+    async with consuming(broker, topic, received, group=group, trace=trace_topic, **QUICK):
         await received.wait_for_count(1)
     before, after = await traced(broker, trace_topic, 1)
     assert isinstance(before, SubBefore)

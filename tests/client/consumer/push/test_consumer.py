@@ -25,7 +25,7 @@ from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import dlq_topic
 from rocketq.message.queue import MessageQueue
-from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, consuming, send_all
 from tests.waiting import eventually
 
 
@@ -34,13 +34,7 @@ async def test_every_message_of_a_topic_arrives(broker: Broker, producer: Produc
     sent = bodies(100)
     await send_all(producer, topic, sent[:50])
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-    ):
+    async with consuming(broker, topic, received):
         await send_all(producer, topic, sent[50:])
         await received.wait_for(sent)
 
@@ -51,15 +45,11 @@ async def test_a_group_goes_on_where_it_stopped(broker: Broker, producer: Produc
     topic, group = await broker.new_topic(), broker.new_group()
     first, second = Received(), Received()
     await send_all(producer, topic, bodies(20, "first"))
-    async with PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=first, consume_from="first"
-    ):
+    async with consuming(broker, topic, first, group=group):
         await first.wait_for(bodies(20, "first"))
 
     await send_all(producer, topic, bodies(20, "second"))
-    async with PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=second, consume_from="first"
-    ):
+    async with consuming(broker, topic, second, group=group):
         await second.wait_for(bodies(20, "second"))
 
     assert sorted(second.bodies) == sorted(bodies(20, "second"))
@@ -111,14 +101,7 @@ async def test_blocking_listeners_run_in_a_bounded_number_of_threads(
             at_once -= 1
         received(message)
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        concurrency=4,
-    ):
+    async with consuming(broker, topic, on_message, concurrency=4):
         await received.wait_for(sent)
 
     assert most_at_once == 4
@@ -140,14 +123,7 @@ async def test_async_listeners_overlap_up_to_the_concurrency(
         running -= 1
         received(message)
 
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        concurrency=3,
-    )
+    consumer = consuming(broker, topic, on_message, concurrency=3)
     async with consumer:
         await eventually(lambda: running == 3, "three listeners at once")
         consumer.concurrency = 5
@@ -162,13 +138,7 @@ async def test_only_wanted_tags_arrive(broker: Broker, producer: Producer) -> No
         tag = ("paid", "sent", "lost")[number % 3]
         await producer.send(Message(topic, f"{tag} {number}".encode(), tags=tag))
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics={topic: "paid || sent"},
-        listener=received,
-        consume_from="first",
-    ):
+    async with consuming(broker, {topic: "paid || sent"}, received):
         await received.wait_for_count(20)
 
     assert {body.partition(b" ")[0] for body in received.bodies} == {b"paid", b"sent"}
@@ -180,13 +150,7 @@ async def test_sql_selects_by_properties(broker: Broker, producer: Producer) -> 
         properties = {"total": str(total), "region": "eu" if total % 20 else "us"}
         await producer.send(Message(topic, b"%d" % total, properties=properties))
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics={topic: Sql("total >= 100 AND region = 'eu'")},
-        listener=received,
-        consume_from="first",
-    ):
+    async with consuming(broker, {topic: Sql("total >= 100 AND region = 'eu'")}, received):
         await received.wait_for([b"110", b"130", b"150", b"170", b"190"])
 
     assert len(received) == 5
@@ -194,12 +158,7 @@ async def test_sql_selects_by_properties(broker: Broker, producer: Producer) -> 
 
 async def test_a_wrong_condition_fails_the_start(broker: Broker) -> None:
     topic = await broker.new_topic()
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics={topic: Sql("total >")},
-        listener=Received(),
-    )
+    consumer = consuming(broker, {topic: Sql("total >")}, Received(), consume_from="last")
     with pytest.raises(BrokerRejected, match="SUBSCRIPTION_PARSE_FAILED"):
         await consumer.start()
     await consumer.close()
@@ -216,26 +175,11 @@ async def test_a_failed_message_comes_again_and_at_last_goes_to_the_dead_letters
         attempts.append((message.reconsume_times, message.topic))
         raise ConsumeLater("not yet", delay_level=1)
 
-    async with PushConsumer(
-        group,
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        max_reconsume_times=2,
-        **QUICK,
-    ):
+    async with consuming(broker, topic, on_message, group=group, max_reconsume_times=2, **QUICK):
         await eventually(lambda: len(attempts) == 3, "three attempts")
         assert attempts == [(0, topic), (1, topic), (2, topic)]
         dead = Received()
-        async with PushConsumer(
-            broker.new_group(),
-            namesrv=broker.namesrv,
-            topics=dlq_topic(group),
-            listener=dead,
-            consume_from="first",
-            **QUICK,
-        ):
+        async with consuming(broker, dlq_topic(group), dead, **QUICK):
             await dead.wait_for([b"poison"])
 
     message = dead.messages[0]
@@ -257,15 +201,7 @@ async def test_only_what_failed_of_a_batch_comes_again(broker: Broker, producer:
             delivery.ack_index = len(messages) - 2
             delivery.delay_level = 1
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_messages,
-        consume_from="first",
-        batch_size=5,
-        **QUICK,
-    ):
+    async with consuming(broker, topic, on_messages, batch_size=5, **QUICK):
         await again.wait_for([received.messages[-1].body] if len(received) else [sent[-1]])
 
     assert sent[-1] in again.bodies
@@ -281,14 +217,7 @@ async def test_returning_later_is_as_good_as_raising(broker: Broker, producer: P
         delivery.delay_level = 1
         return ConsumeStatus.LATER if message.reconsume_times == 0 else ConsumeStatus.SUCCESS
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        **QUICK,
-    ):
+    async with consuming(broker, topic, on_message, **QUICK):
         await received.wait_for_count(2)
 
     assert received.bodies == [b"again", b"again"]
@@ -306,15 +235,7 @@ async def test_a_listener_that_takes_too_long_loses_its_message(
         if message.reconsume_times == 0:
             await stuck.wait()
 
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        consume_timeout_s=0.4,
-        **QUICK,
-    )
+    consumer = consuming(broker, topic, on_message, consume_timeout_s=0.4, **QUICK)
     async with consumer:
         await received.wait_for_count(2)
         stuck.set()
@@ -329,12 +250,11 @@ async def test_broadcasting_gives_everything_to_each_and_remembers_it_in_a_file(
     one, two, later = Received(), Received(), Received()
 
     def consumer(name: str, received: Received) -> PushConsumer:
-        return PushConsumer(
-            group,
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=received,
-            consume_from="first",
+        return consuming(
+            broker,
+            topic,
+            received,
+            group=group,
             message_model="broadcasting",
             offset_folder=tmp_path,
             instance_name=name,
@@ -357,14 +277,7 @@ async def test_suspended_consumers_get_nothing_until_they_resume(
     broker: Broker, producer: Producer
 ) -> None:
     topic, received = await broker.new_topic(queues=1), Received()
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        pull_suspend_ms=100,
-        **QUICK,
-    )
+    consumer = consuming(broker, topic, received, consume_from="last", pull_suspend_ms=100, **QUICK)
     async with consumer:
         await producer.send(Message(topic, b"before"))
         await received.wait_for([b"before"])
@@ -383,14 +296,7 @@ async def test_topics_can_be_added_and_removed_while_it_runs(
 ) -> None:
     first, second = await broker.new_topic(queues=2), await broker.new_topic(queues=2)
     received = Received()
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=first,
-        listener=received,
-        consume_from="first",
-        **QUICK,
-    )
+    consumer = consuming(broker, first, received, **QUICK)
     async with consumer:
         await producer.send(Message(second, b"second"))
         await consumer.subscribe(second)
@@ -404,15 +310,7 @@ async def test_topics_can_be_added_and_removed_while_it_runs(
 
 async def test_a_topic_may_appear_after_the_start(broker: Broker, producer: Producer) -> None:
     topic, received = f"late-{broker.new_group()}", Received()
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-        route_interval_s=0.2,
-        **QUICK,
-    ):
+    async with consuming(broker, topic, received, route_interval_s=0.2, **QUICK):
         await producer.send(Message(topic, b"at last"))
         await received.wait_for([b"at last"])
 
@@ -429,14 +327,7 @@ async def test_hooks_see_every_batch(broker: Broker, producer: Producer) -> None
             seen.append(("after", context.status, context.success))
 
     await producer.send(Message(topic, b"one"))
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-        hooks=[Hook()],
-    ):
+    async with consuming(broker, topic, received, hooks=[Hook()]):
         await eventually(lambda: len(seen) == 2)
 
     assert seen == [("before", "", False), ("after", "SUCCESS", True)]
@@ -445,12 +336,10 @@ async def test_hooks_see_every_batch(broker: Broker, producer: Producer) -> None
 async def test_filters_may_drop_messages(broker: Broker, producer: Producer) -> None:
     topic, received = await broker.new_topic(), Received()
     await send_all(producer, topic, bodies(10))
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
+    async with consuming(
+        broker,
+        topic,
+        received,
         filters=[lambda messages: [m for m in messages if m.body.endswith(b"7")]],
     ):
         await received.wait_for([b"message 7"])
@@ -468,15 +357,7 @@ async def test_pulling_pauses_while_enough_is_cached(broker: Broker, producer: P
         await go_on.wait()
         received(message)
 
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        pull_batch_size=8,
-        pull_threshold=20,
-    )
+    consumer = consuming(broker, topic, on_message, pull_batch_size=8, pull_threshold=20)
     async with consumer:
         session = consumer._running()
         (cached,) = (queue for queue in session.held.process_queues() if queue.queue.topic == topic)
@@ -499,18 +380,8 @@ async def test_a_namespace_keeps_groups_apart(broker: Broker, producer: Producer
         await shop.send(Message(topic, b"inside"))
         await producer.send(Message(topic, b"outside"))
         async with (
-            PushConsumer(
-                group,
-                namesrv=broker.namesrv,
-                topics=topic,
-                listener=on_message,
-                consume_from="first",
-                namespace="shop",
-                **QUICK,
-            ),
-            PushConsumer(
-                group, namesrv=broker.namesrv, topics=topic, listener=outside, consume_from="first"
-            ),
+            consuming(broker, topic, on_message, group=group, namespace="shop", **QUICK),
+            consuming(broker, topic, outside, group=group),
         ):
             await inside.wait_for_count(2)
             await outside.wait_for_count(1)
@@ -524,14 +395,7 @@ async def test_consumption_can_be_traced(broker: Broker, producer: Producer) -> 
     topic, trace_topic, received = await broker.new_topic(), await broker.new_topic(), Received()
     sent = await producer.send(Message(topic, b"traced", keys="42"))
     group = broker.new_group()
-    async with PushConsumer(
-        group,
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-        trace=trace_topic,
-    ):
+    async with consuming(broker, topic, received, group=group, trace=trace_topic):
         await received.wait_for([b"traced"])
 
     traced = await broker.wait_for_messages(trace_topic, 1)
@@ -553,9 +417,7 @@ async def test_closing_waits_for_listeners_and_commits_what_they_did(
         began.set()
         await finish.wait()
 
-    consumer = PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=on_message, consume_from="first"
-    )
+    consumer = consuming(broker, topic, on_message, group=group)
     await consumer.start()
     await began.wait()
     closing = asyncio.create_task(consumer.close())
@@ -563,9 +425,7 @@ async def test_closing_waits_for_listeners_and_commits_what_they_did(
     await closing
 
     await producer.send(Message(topic, b"two"))
-    async with PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=again, consume_from="first"
-    ):
+    async with consuming(broker, topic, again, group=group):
         await again.wait_for([b"two"])
     assert again.bodies == [b"two"]
 
@@ -581,14 +441,7 @@ async def test_a_listener_that_never_returns_does_not_hold_up_the_close(
         began.set()
         await asyncio.Event().wait()
 
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        close_timeout_s=0.05,
-    )
+    consumer = consuming(broker, topic, on_message, close_timeout_s=0.05)
     async with consumer:
         await began.wait()
 
@@ -597,11 +450,12 @@ async def test_a_group_can_be_used_once_in_an_instance(broker: Broker) -> None:
     topic, group = await broker.new_topic(), broker.new_group()
 
     def consumer() -> PushConsumer:
-        return PushConsumer(
-            group,
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=Received(),
+        return consuming(
+            broker,
+            topic,
+            Received(),
+            group=group,
+            consume_from="last",
             instance_name=f"shared-{group}",
         )
 
@@ -615,11 +469,11 @@ async def test_a_group_can_be_used_once_in_an_instance(broker: Broker) -> None:
 async def test_the_assignment_is_told(broker: Broker) -> None:
     topic = await broker.new_topic(queues=3)
     told: list[tuple[str, int, int]] = []
-    consumer = PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=Received(),
+    consumer = consuming(
+        broker,
+        topic,
+        Received(),
+        consume_from="last",
         on_assignment=lambda name, everyones, mine: told.append((name, len(everyones), len(mine))),
     )
     async with consumer:
@@ -683,13 +537,7 @@ async def test_a_topic_is_consumed_within_the_second_in_which_it_is_made(
 ) -> None:
     topic, received = f"made-later-{broker.new_group()}", Received()
     caplog.set_level(logging.WARNING, logger="rocketq.client")
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-    ):
+    async with consuming(broker, topic, received):
         await producer.send(Message(topic, b"first"))
         await eventually(lambda: received.bodies == [b"first"], "the first message", within_s=1.0)
     assert caplog.records == [], "a topic that does not exist yet is nothing to warn of"
@@ -699,13 +547,7 @@ async def test_a_topic_subscribed_to_later_is_looked_for_as_well(
     broker: Broker, producer: Producer
 ) -> None:
     topic, received = f"made-later-{broker.new_group()}", Received()
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=await broker.new_topic(),
-        listener=received,
-        consume_from="first",
-    ) as consumer:
+    async with consuming(broker, await broker.new_topic(), received) as consumer:
         await consumer.subscribe(topic)
         await producer.send(Message(topic, b"first"))
         await received.wait_for([b"first"])

@@ -9,7 +9,7 @@ from rocketq.client.consumer.push.listener import ConsumeLater, ConsumeStatus, D
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import dlq_topic
-from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, consuming, send_all
 from tests.waiting import eventually
 
 
@@ -45,14 +45,7 @@ async def test_messages_of_a_queue_come_one_after_the_other(
         busy.remove(message.queue_id)
         received(message)
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        orderly=True,
-    ):
+    async with consuming(broker, topic, on_message, orderly=True):
         await received.wait_for_count(100)
 
     assert all(
@@ -63,14 +56,7 @@ async def test_messages_of_a_queue_come_one_after_the_other(
 async def test_a_plain_function_keeps_the_order_too(broker: Broker, producer: Producer) -> None:
     topic, received = await broker.new_topic(), Received()
     await send_by_customer(producer, topic, customers=5, first=0, end=20)
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-        orderly=True,
-    ):
+    async with consuming(broker, topic, received, orderly=True):
         await received.wait_for_count(100)
 
     assert all(
@@ -86,12 +72,11 @@ async def test_broadcasting_keeps_the_order_without_locks(
     await send_by_customer(producer, topic, customers=3, first=0, end=10)
 
     def member(name: str, received: Received) -> PushConsumer:
-        return PushConsumer(
-            group,
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=received,
-            consume_from="first",
+        return consuming(
+            broker,
+            topic,
+            received,
+            group=group,
             orderly=True,
             message_model="broadcasting",
             offset_folder=tmp_path,
@@ -116,14 +101,7 @@ async def test_a_failure_holds_up_what_comes_behind_it(broker: Broker, producer:
         if message.body == b"message 2" and received.times(b"message 2") < 4:
             raise ConsumeLater(suspend_ms=10)
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        orderly=True,
-    ):
+    async with consuming(broker, topic, on_message, orderly=True):
         await received.wait_for(bodies(5))
 
     expected = [*bodies(5)[:2], *[b"message 2"] * 4, *bodies(5)[3:]]
@@ -142,27 +120,13 @@ async def test_a_message_that_fails_too_often_is_set_aside(
         if message.body == b"poison":
             raise ConsumeLater(suspend_ms=10)
 
-    async with PushConsumer(
-        group,
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        orderly=True,
-        max_reconsume_times=2,
-        **QUICK,
+    async with consuming(
+        broker, topic, on_message, group=group, orderly=True, max_reconsume_times=2, **QUICK
     ):
         await received.wait_for([b"good 2"])
         assert received.bodies == [b"good 1", b"poison", b"poison", b"poison", b"good 2"]
         dead = Received()
-        async with PushConsumer(
-            broker.new_group(),
-            namesrv=broker.namesrv,
-            topics=dlq_topic(group),
-            listener=dead,
-            consume_from="first",
-            **QUICK,
-        ):
+        async with consuming(broker, dlq_topic(group), dead, **QUICK):
             await dead.wait_for([b"poison"])
 
 
@@ -187,14 +151,7 @@ async def test_without_auto_commit_the_listener_decides(broker: Broker, producer
             return ConsumeStatus.ROLLBACK
         return ConsumeStatus.COMMIT
 
-    async with PushConsumer(
-        broker.new_group(),
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=on_message,
-        consume_from="first",
-        orderly=True,
-    ):
+    async with consuming(broker, topic, on_message, orderly=True):
         await received.wait_for_count(8)
 
     zero, one, two, three = bodies(4)
@@ -217,15 +174,7 @@ async def test_the_order_holds_while_members_come_and_go(
             del at_work[message.queue_id]
             received(message)
 
-        return PushConsumer(
-            group,
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=on_message,
-            consume_from="first",
-            orderly=True,
-            **QUICK,
-        )
+        return consuming(broker, topic, on_message, group=group, orderly=True, **QUICK)
 
     sending = asyncio.create_task(
         send_by_customer(producer, topic, customers=6, first=0, end=total)

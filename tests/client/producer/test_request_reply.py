@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.errors import ClientClosed, ReplyTimeout
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.request_reply import reply_to
 from rocketq.message.message import Message, MessageExt
 from tests.client.conftest import BrokerUnderTest
-from tests.client.consuming import QUICK
+from tests.client.consuming import QUICK, consuming
 
 
 async def test_a_request_gets_its_reply(broker: BrokerUnderTest, producer: Producer) -> None:
@@ -20,14 +19,7 @@ async def test_a_request_gets_its_reply(broker: BrokerUnderTest, producer: Produ
         await producer.send(reply_to(message, b"re: " + message.body))
 
     async with (
-        PushConsumer(
-            broker.new_group(),
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=answer,
-            consume_from="first",
-            **QUICK,
-        ),
+        consuming(broker, topic, answer, **QUICK),
         Producer(broker.new_group(), namesrv=broker.namesrv) as requester,
     ):
         replies = await asyncio.gather(
@@ -43,10 +35,7 @@ async def test_a_large_reply_is_decompressed(broker: BrokerUnderTest, producer: 
     async def answer(message: MessageExt) -> None:
         await producer.send(reply_to(message, b"long reply " * 1000))
 
-    async with PushConsumer(
-        broker.new_group(), namesrv=broker.namesrv, topics=topic, listener=answer,
-        consume_from="first", **QUICK,
-    ):  # fmt: skip
+    async with consuming(broker, topic, answer, **QUICK):  # fmt: skip
         reply = await producer.request(Message(topic, b"?"), timeout_s=20)
         assert reply.body == b"long reply " * 1000
 

@@ -11,7 +11,7 @@ from rocketq.client.config import ClientConfig
 from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
-from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, consuming, send_all
 from tests.client.cutting_proxy import detour
 from tests.waiting import eventually
 
@@ -58,9 +58,7 @@ async def test_nothing_is_lost_when_connections_are_cut_at_random_bytes(
             await producer.send(Message(topic, b"last"))
             await received.wait_for([b"last"])
 
-    async with PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=received, consume_from="first"
-    ):
+    async with consuming(broker, topic, received, group=group):
         await producer.send(Message(topic, b"after"))
         await received.wait_for([b"after"])
 

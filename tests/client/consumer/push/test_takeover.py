@@ -7,7 +7,7 @@ from rocketq.client.consumer.allocation import AverageByCircle
 from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import MessageExt
-from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, consuming, send_all
 from tests.waiting import eventually
 
 
@@ -20,14 +20,7 @@ async def test_members_share_the_queues_and_take_over(broker: Broker, producer: 
     received = Received()
 
     def member() -> PushConsumer:
-        return PushConsumer(
-            group,
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=received,
-            consume_from="first",
-            **QUICK,
-        )
+        return consuming(broker, topic, received, group=group, **QUICK)
 
     sent = bodies(300)
     sending = asyncio.create_task(send_all(producer, topic, sent))
@@ -61,19 +54,10 @@ async def test_what_a_member_leaves_undone_is_done_by_the_next(
 
     sent = bodies(10)
     await send_all(producer, topic, sent)
-    first = PushConsumer(
-        group,
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=never_returns,
-        consume_from="first",
-        close_timeout_s=0.01,
-    )
+    first = consuming(broker, topic, never_returns, group=group, close_timeout_s=0.01)
     async with first:
         await stuck.wait_for(sent)
-    async with PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=done, consume_from="first"
-    ):
+    async with consuming(broker, topic, done, group=group):
         await done.wait_for(sent)
 
 
@@ -81,11 +65,12 @@ async def test_a_strategy_can_be_chosen(broker: Broker) -> None:
     topic, group = await broker.new_topic(queues=4), broker.new_group()
 
     def member() -> PushConsumer:
-        return PushConsumer(
-            group,
-            namesrv=broker.namesrv,
-            topics=topic,
-            listener=Received(),
+        return consuming(
+            broker,
+            topic,
+            Received(),
+            group=group,
+            consume_from="last",
             allocation=AverageByCircle(),
             **QUICK,
         )

@@ -2,7 +2,6 @@
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
-from rocketq.client.consumer.push.consumer import PushConsumer
 from rocketq.client.errors import BrokerRejected
 from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message, MessageExt
@@ -15,16 +14,14 @@ from rocketq.remoting.bodies.running_info import (
 )
 from rocketq.remoting.headers.admin import ResetOffset
 from rocketq.remoting.headers.to_client import ConsumeMessageDirectly, GetConsumerRunningInfo
-from tests.client.consuming import QUICK, Broker, Received, bodies, send_all
+from tests.client.consuming import QUICK, Broker, Received, bodies, consuming, send_all
 from tests.waiting import eventually, patiently
 
 
 async def test_running_info_tells_how_it_is_doing(broker: Broker, producer: Producer) -> None:
     topic, group, received = await broker.new_topic(queues=2), broker.new_group(), Received()
     await send_all(producer, topic, bodies(10))
-    consumer = PushConsumer(
-        group, namesrv=broker.namesrv, topics={topic: "*"}, listener=received, consume_from="first"
-    )
+    consumer = consuming(broker, {topic: "*"}, received, group=group)
     async with consumer, ClientInstance.opened(ClientConfig(namesrv=broker.namesrv)) as tools:
         await received.wait_for(bodies(10))
         await tools.routes.subscribe_queues(topic)
@@ -56,9 +53,7 @@ async def test_a_message_can_be_consumed_directly(broker: Broker, producer: Prod
         if received.times(b"once more") == 3:
             raise ValueError("enough")
 
-    consumer = PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=on_message, consume_from="first"
-    )
+    consumer = consuming(broker, topic, on_message, group=group)
     async with consumer, ClientInstance.opened(ClientConfig(namesrv=broker.namesrv)) as tools:
         await received.wait_for([b"once more"])
         await tools.routes.subscribe_queues(topic)
@@ -84,15 +79,7 @@ async def test_a_message_can_be_consumed_directly(broker: Broker, producer: Prod
 async def test_offsets_can_be_set_back_at_the_broker(broker: Broker, producer: Producer) -> None:
     topic, group, received = await broker.new_topic(queues=2), broker.new_group(), Received()
     await send_all(producer, topic, bodies(10))
-    consumer = PushConsumer(
-        group,
-        namesrv=broker.namesrv,
-        topics=topic,
-        listener=received,
-        consume_from="first",
-        pull_suspend_ms=200,
-        **QUICK,
-    )
+    consumer = consuming(broker, topic, received, group=group, pull_suspend_ms=200, **QUICK)
     async with consumer, ClientInstance.opened(ClientConfig(namesrv=broker.namesrv)) as tools:
         await received.wait_for(bodies(10))
         await tools.routes.subscribe_queues(topic)
@@ -117,9 +104,7 @@ async def test_offsets_can_be_set_back_by_the_old_way(broker: Broker, producer: 
     """Before 5.x the broker told the clients (220); they answer 221 with where they are."""
     topic, group, received = await broker.new_topic(queues=1), broker.new_group(), Received()
     await send_all(producer, topic, bodies(10))
-    consumer = PushConsumer(
-        group, namesrv=broker.namesrv, topics=topic, listener=received, consume_from="first"
-    )
+    consumer = consuming(broker, topic, received, group=group)
     async with consumer:
         await received.wait_for(bodies(10))
         session = consumer._running()
