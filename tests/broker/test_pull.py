@@ -407,3 +407,27 @@ async def test_what_is_not_in_memory_is_fetched_by_a_thread_first(
         ((_, size, on_the_loop),) = loaded
         assert size == sum(len(message.record) for message in decode_records(reply.body))
         assert not on_the_loop
+
+
+async def test_a_pull_that_looks_into_messages_looks_at_few_of_them_at_once(
+    tmp_path: Path,
+) -> None:
+    """However long its expression is, and however much the messages have to say."""
+    long = " OR ".join(f"a{number} = {number}" for number in range(400))
+    async with running_broker(tmp_path, enable_property_filter=True) as broker:
+        for number in range(100):
+            properties = {"UNIQ_KEY": f"{number}", "b": "1" * (20_000 if number >= 50 else 1)}
+            assert (await broker.send("topic", properties=properties)).code == 0
+        for expression, offset in ((long, 0), ("b > 1.5 AND c = 1", 50)):
+            reply = await broker.pull(
+                "topic", offset, subscription=expression, expression_type="SQL92", max_msg_nums=90
+            )
+            assert reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+            looked_at = int(reply.ext_fields["nextBeginOffset"]) - offset
+            assert 1 <= looked_at < 50
+        everything = "b IS NOT NULL"
+        reply = await broker.pull(
+            "topic", subscription=everything, expression_type="SQL92", max_msg_nums=50
+        )
+        assert reply.code == ResponseCode.SUCCESS
+        assert int(reply.ext_fields["nextBeginOffset"]) == 50

@@ -378,3 +378,15 @@ def test_only_plain_properties_take_the_short_way(
     at, size, waits = look_through_properties(properties)
 
     assert (at, size, waits) == plain if plain else size == 0
+
+
+async def test_a_burst_of_messages_to_new_topics_is_spread_over_several_turns(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        requests = [send_request(f"topic-{number % 40}", b"%d" % number) for number in range(80)]
+        replies = await asyncio.gather(*(broker.call(request) for request in requests))
+        assert {reply.code for reply in replies} == {0}
+        for number in range(40):
+            bodies = {message.body for message in await broker.messages(f"topic-{number}")}
+            assert bodies == {b"%d" % number, b"%d" % (number + 40)}

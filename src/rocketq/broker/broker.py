@@ -272,8 +272,8 @@ class Broker:
 
         # Who answers what.
         sends = SendProcessor(
-            *(live, topics, retries, store, writer, transactions, acknowledgements, stats, clock),
-            store_host,
+            *(live, topics, retries, store, writer, transactions, acknowledgements, stats, turns),
+            *(clock, store_host),
         )
         routes = _merged(
             sends.routes(),

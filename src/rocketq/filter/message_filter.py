@@ -19,6 +19,11 @@ class MessageFilter(Protocol):
         """Whether a broker has to look at the record too."""
         ...
 
+    @property
+    def terms(self) -> int:
+        """What looking at one message costs, in comparisons."""
+        ...
+
     def matches_code(self, tags_code: int) -> bool:
         """Whether a message may match, by its consume queue entry; true when unknown."""
         ...

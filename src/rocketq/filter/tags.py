@@ -23,6 +23,7 @@ class TagFilter:
     __slots__ = ("codes", "tags")
 
     needs_properties: Final = False
+    terms: Final = 1
 
     def __init__(self, tags: frozenset[str]) -> None:
         self.tags = tags

@@ -6,6 +6,7 @@ reply says whether the broker still knows them.
 """
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from rocketq.broker.clients.channel import ClientChannel
@@ -47,6 +48,7 @@ _UNIT_SUBSCRIPTION = 2
 
 # So many groups of a heartbeat are registered in one turn.
 _FEW_GROUPS: Final = 16
+_SMALL_BODY: Final = 64 * 1024
 
 
 class ClientProcessor:
@@ -79,7 +81,19 @@ class ClientProcessor:
         }
 
     def _heartbeat(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
-        data = HeartbeatData.from_request(request)
+        if len(request.body) > _SMALL_BODY:
+            return self._heartbeat_later(request, connection)
+        return self._take(request, connection, HeartbeatData.from_request(request))
+
+    async def _heartbeat_later(self, request: Command, connection: Connection) -> Command:
+        """As below, read by a thread: a large one takes longer than others may wait."""
+        data = await self._turns.in_thread(partial(HeartbeatData.from_request, request))
+        reply = self._take(request, connection, data)
+        return reply if isinstance(reply, Command) else await reply
+
+    def _take(
+        self, request: Command, connection: Connection, data: HeartbeatData
+    ) -> Command | Awaitable[Command]:
         channel = ClientChannel(
             connection, data.client_id, request.language, request.version, self._clock.now_ms()
         )

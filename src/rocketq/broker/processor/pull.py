@@ -500,6 +500,8 @@ class RetryFilter:
     """Applies to a retried message the filter of the topic it came from."""
 
     needs_properties = True
+    # It may be any of the group's filters; who consumes again seldom has a long one.
+    terms = 64
 
     def __init__(self, consumers: ConsumerTable, group: str) -> None:
         self._consumers = consumers

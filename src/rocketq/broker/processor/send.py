@@ -12,6 +12,7 @@ What comes most, plain messages with one-letter headers, takes the shorter way t
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from typing import Final
 
 from rocketq.broker import remarks
@@ -26,6 +27,7 @@ from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import INT32_MAX, parse_natural
+from rocketq.common.turns import Turns
 from rocketq.message import names
 from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
@@ -59,6 +61,9 @@ SendHeader = SendMessage | SendMessageV2 | SendFields
 # Topic flags.
 _UNIT: Final = 1
 _UNIT_SUBSCRIPTION: Final = 2
+
+# So many topics are made by messages before other work gets its turn.
+_TOPICS_A_TURN: Final = 8
 
 _STORED: Final = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -138,6 +143,7 @@ class SendProcessor:
         transactions: TransactionalMessages,
         acknowledgements: Acknowledgements,
         stats: BrokerStats,
+        turns: Turns,
         clock: Clock,
         store_host: bytes,
     ) -> None:
@@ -153,6 +159,8 @@ class SendProcessor:
         self._store_host = store_host
         self._unique_ids = UniqueIds()
         self._settling: set[asyncio.Task[None]] = set()
+        self._turns = turns
+        self._made_in_turn = 0
         self._path = SendPath(self, live, topics, store, acknowledgements, stats, store_host)
 
     def routes(self) -> Routes:
@@ -169,6 +177,9 @@ class SendProcessor:
         header = read_header(request)
         try:
             is_new = header.topic not in self._topics
+            if is_new and self._must_wait():
+                self._handle_later(self.handle, request, connection)
+                return None
             topic = self.check(request, header, connection)
             message, unique_key = self._dress(request, header, topic, connection)
             queue_id = message.queue_id
@@ -179,6 +190,43 @@ class SendProcessor:
             request, result, queue_id, unique_key, self._recall_handle(header, message, unique_key)
         )
         return self._acknowledge(request, reply, result, message, connection, is_new=is_new)
+
+    def _must_wait(self) -> bool:
+        """Whether so many topics were made in this turn that the next has to wait for its own.
+
+        Making one takes a file, which is a millisecond in everybody's time.
+        """
+        if self._made_in_turn == 0:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._made_in_turn += 1
+        return self._made_in_turn > _TOPICS_A_TURN
+
+    def _end_turn(self) -> None:
+        self._made_in_turn = 0
+
+    def _handle_later(
+        self,
+        handle: Callable[[Command, Connection], Command | None],
+        request: Command,
+        connection: Connection,
+    ) -> None:
+        task = asyncio.get_running_loop().create_task(
+            self._handle_in_turn(handle, request, connection)
+        )
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _handle_in_turn(
+        self,
+        handle: Callable[[Command, Connection], Command | None],
+        request: Command,
+        connection: Connection,
+    ) -> None:
+        async for _ in self._turns.over((request,)):
+            self._made_in_turn = 0
+            reply = self._guarded(handle, request, connection)
+            if reply is not None and not request.is_oneway:
+                connection.send(reply)
 
     def _dress(
         self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
@@ -249,8 +297,16 @@ class SendProcessor:
 
     def handle_in_run(self, request: Command, connection: Connection) -> Command | None:
         """As `handle`; a failure concerns this request alone, not the run it came in."""
+        return self._guarded(self.handle, request, connection)
+
+    @staticmethod
+    def _guarded(
+        handle: Callable[[Command, Connection], Command | None],
+        request: Command,
+        connection: Connection,
+    ) -> Command | None:
         try:
-            return self.handle(request, connection)
+            return handle(request, connection)
         except RequestRejected as refusal:
             return request.reply(code=refusal.code, remark=refusal.remark)
         except Exception as error:
@@ -298,6 +354,9 @@ class SendProcessor:
         header = read_header(request)
         try:
             is_new = header.topic not in self._topics
+            if is_new and self._must_wait():
+                self._handle_later(self.handle_batch, request, connection)
+                return None
             topic = self.check(request, header, connection)
             message, unique_key = self._dress_batch(request, header, topic, connection)
             self.refuse_when_full()

@@ -15,18 +15,21 @@ from rocketq.filter.sql.evaluation import EvaluationError, condition
 from rocketq.filter.sql.parser import parse
 
 _CACHE_SIZE: Final = 100
+_TERM_LENGTH: Final = 8
 
 
 class SqlFilter:
     """A compiled expression."""
 
-    __slots__ = ("_condition", "text")
+    __slots__ = ("_condition", "terms", "text")
 
     needs_properties: Final = True
 
     def __init__(self, text: str) -> None:
         """Raises `FilterError` if the text is no expression."""
         self.text = text
+        # Hardly a comparison is shorter, and few are much longer.
+        self.terms = 1 + len(text) // _TERM_LENGTH
         self._condition = condition(parse(text))
 
     def matches_code(self, tags_code: int) -> bool:

@@ -21,6 +21,8 @@ cdef class QueueReader:
     cdef long long _cold_bytes
     cdef long long _max_bytes
     cdef long long _scan_bytes
+    cdef long long _effort
+    cdef long long _terms
 
     cdef bint _collect(
         self,

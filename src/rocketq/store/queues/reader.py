@@ -5,7 +5,8 @@ sent one after another: such a run becomes one slice, and nothing is copied.
 
 How much one read returns: the first message always, then as long as neither the wanted count
 nor the bytes are exceeded; and it looks at a bounded number of entries, so that a filter that
-lets nothing pass does not hold up everybody else.
+lets nothing pass does not hold up everybody else. Looking into records, where a filter needs
+that, has a limit of its own: by the properties looked at, and by what the filter says it costs.
 
 This module is compiled where that is possible.
 """
@@ -45,6 +46,10 @@ _NO_MESSAGE_IN_QUEUE = cython.declare(cython.int, 8)
 _FILLER_SIZE = cython.declare(cython.int, 0x7FFFFFFF)
 _MAX_BYTES = cython.declare(cython.longlong, 134217728)
 
+# What a read may spend on looking into records, in terms of a filter: about 10 ms.
+_MOST_EFFORT = cython.declare(cython.longlong, 4000)
+_PROPERTIES_A_TERM = cython.declare(cython.longlong, 256)
+
 
 @cython.final
 @cython.cclass
@@ -63,6 +68,8 @@ class QueueReader:
         self._segment_start = 0
         self._segment_end = 0
         self._segment_view = None
+        self._effort = 0
+        self._terms = 0
         self.configure(config)
 
     def configure(self, config) -> None:
@@ -190,6 +197,9 @@ class QueueReader:
         count: cython.int = 0
         total: cython.longlong = 0
         needs_properties: cython.bint = filter is not None and filter.needs_properties
+        self._effort = 0
+        if needs_properties:
+            self._terms = filter.terms
         was_removed: cython.bint = False
         while at < stop and count < max_count:
             if cython.compiled:
@@ -236,9 +246,12 @@ class QueueReader:
                 was_removed = True
                 at += 1
                 continue
-            if needs_properties and not self._properties_match(filter, position, size):
-                at += 1
-                continue
+            if needs_properties:
+                if self._effort > _MOST_EFFORT:
+                    break
+                if not self._properties_match(filter, position, size):
+                    at += 1
+                    continue
             if position != run_end:
                 self._take_run(result, run_start, run_end)
                 run_start = position
@@ -290,6 +303,7 @@ class QueueReader:
     @cython.cfunc
     def _properties_match(self, filter, position: cython.longlong, size: cython.int) -> cython.bint:
         fields = read_record(self._segment_view, position - self._segment_start)
+        self._effort += 1 + self._terms + len(fields.properties) // _PROPERTIES_A_TERM
         return filter.matches_properties(decode_properties(fields.properties))
 
     @cython.cfunc

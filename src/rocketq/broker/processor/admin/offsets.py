@@ -117,7 +117,10 @@ class OffsetAdminProcessor:
             self._offsets.reset(header.group, header.topic, queue_id, offset)
             # A consumer that waits for news of this queue learns of it now.
             self._long_polling.wake_queue(header.topic, queue_id)
-        return {self._queue(header.topic, queue_id): at for queue_id, at in targets.items()}
+        return {
+            self._queue(header.topic, queue_id): at
+            async for queue_id, at in self._turns.over(targets.items())
+        }
 
     def _target(self, header: ResetOffset, queue_id: int) -> int:
         """Where one queue is to go on: at the offset named, or at the time."""
