@@ -21,6 +21,8 @@ FEATURES = [
     *("query-by-id", "query-by-unique-key", "query-by-key"),
     *("trace", "namespace", "large-body", "compressed-body"),
 ]
+# What only clients and brokers of RocketMQ 5 know.
+FEATURES_5 = ["timer", "recall", "pop-push", "pop-two-instances", "pop-retry", "priority"]
 BINARY_HEADERS = "binary-headers"
 # What goes through each kind of request once more, with RocketMQ's binary header in place of JSON.
 WITH_BINARY_HEADERS = [
@@ -44,8 +46,14 @@ def java_client(release: str, folder: Path, rows: Sequence[str]) -> Outcomes:
     """The official client of a release against rocketq."""
     with Cluster(folder) as cluster:
         namesrv = cluster.rocketq_namesrv()
-        cluster.rocketq_broker("a", namesrv)
+        cluster.rocketq_broker("a", namesrv, recallMessageEnable="true")
         found: dict[str, Outcome] = {}
+        if wanted := [
+            name for name in FEATURES_5 if release == java.V5 and (not rows or name in rows)
+        ]:
+            found |= tried_twice(
+                lambda names: java_features_5(release, folder, namesrv.address, names), wanted
+            )
         if wanted := [name for name in FEATURES if not rows or name in rows]:
             found |= tried_twice(
                 lambda names: java_features(release, folder, namesrv.address, names), wanted
@@ -70,6 +78,15 @@ def java_features(
 ) -> dict[str, Outcome]:
     classes = java.compiled("Features.java", release)
     command = java.command(release, "Features", folder, classes, jvm=jvm)
+    return run_program([*command, namesrv, *names], folder, WITHIN_S)
+
+
+def java_features_5(
+    release: str, folder: Path, namesrv: str, names: Sequence[str]
+) -> dict[str, Outcome]:
+    base = java.compiled("Features.java", release)
+    classes = java.compiled("Features5.java", release, base)
+    command = java.command(release, "Features5", folder, classes, base)
     return run_program([*command, namesrv, *names], folder, WITHIN_S)
 
 

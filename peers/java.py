@@ -62,7 +62,7 @@ def class_path(release: str, *more: Path) -> str:
     return os.pathsep.join([*map(str, more), f"{CACHE / release}{os.sep}*"])
 
 
-def compiled(source: str, release: str) -> Path:
+def compiled(source: str, release: str, *needs: Path) -> Path:
     """The folder with the classes of one of our programs, compiled against a release.
 
     Several runs may want it at the same time, so it is made aside and moved into place.
@@ -75,7 +75,7 @@ def compiled(source: str, release: str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=target.parent))
     command = ["javac", "-nowarn", "-Xlint:-deprecation", "-Xlint:-unchecked", "-d", str(made)]
-    command += ["-cp", class_path(release), str(origin)]
+    command += ["-cp", class_path(release, *needs), str(origin)]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     (made / "compiled").write_text(str(origin.stat().st_mtime_ns))
     shutil.rmtree(target, ignore_errors=True)

@@ -62,8 +62,11 @@ public class Features {
     static final List<Runnable> CLOSERS = new CopyOnWriteArrayList<>();
 
     public static void main(String[] arguments) throws Exception {
+        run(arguments, features());
+    }
+
+    static void run(String[] arguments, Map<String, Feature> features) throws Exception {
         namesrv = arguments[0];
-        Map<String, Feature> features = features();
         List<String> wanted = arguments.length > 1
             ? Arrays.asList(arguments).subList(1, arguments.length)
             : new ArrayList<>(features.keySet());

@@ -294,7 +294,7 @@ class Broker:
             TimerProcessor(live, topics, timers, writer, clock, store_host).routes(),
             QueryProcessor(live, store).routes(),
             EndTransactionProcessor(live, transactions, writer, store, stats, clock).routes(),
-            AssignmentProcessor(topics, groups, consumers, modes, topic_routes).routes(),
+            AssignmentProcessor(live, topics, groups, consumers, modes, topic_routes).routes(),
             # Administration.
             TopicAdminProcessor(live, topics, offsets, store, stats, turns).routes(),
             GroupAdminProcessor(live, groups, offsets, stats, turns).routes(),

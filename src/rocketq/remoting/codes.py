@@ -319,5 +319,5 @@ class Version:
     V5_5_0: Final = 513
     HIGHER: Final = 612
 
-    CURRENT: Final = V5_3_3
+    CURRENT: Final = V5_5_0
     """What brokers and clients of this package announce."""

@@ -295,7 +295,8 @@ class Answer:
 
 _UNUSUAL = re.compile(
     rb"(?:^|\x02)"
-    rb"(?:DELAY|TRAN_MSG|TRACE_ON|TIMER_[^\x01]+|INNER_[^\x01]+|POP_CK|MSG_REGION|CLUSTER)\x01"
+    rb"(?:DELAY|TRAN_MSG|TRACE_ON|TIMER_[^\x01]+|INNER_[^\x01]+|POP_CK|MSG_REGION|CLUSTER"
+    rb"|_SYS_MSG_PRIORITY_)\x01"
 )
 """A property with which a message is not plain."""
 
@@ -392,6 +393,9 @@ if cython.compiled:
                     return False
             elif first == b"M":
                 if name_size == 10 and memcmp(at, b"MSG_REGION", 10) == 0:
+                    return False
+            elif first == b"_":
+                if name_size == 18 and memcmp(at, b"_SYS_MSG_PRIORITY_", 18) == 0:
                     return False
             elif first == b"C" and name_size == 7 and memcmp(at, b"CLUSTER", 7) == 0:
                 return False

@@ -107,6 +107,18 @@ _REFUSED: Final = {
 }
 
 
+_HAS_NO_PRIORITY: Final = frozenset(
+    {
+        PropertyName.DELAY,
+        PropertyName.TIMER_DELAY_SEC,
+        PropertyName.TIMER_DELAY_MS,
+        PropertyName.TIMER_DELIVER_MS,
+        PropertyName.SHARDING_KEY,
+        PropertyName.TRANSACTION_PREPARED,
+    }
+)
+
+
 def response_code(status: PutStatus) -> ResponseCode:
     """What a store's outcome is called on the wire."""
     stored = _STORED.get(status)
@@ -242,6 +254,7 @@ class SendProcessor:
         if unique_key is None:
             unique_key = self._unique_ids.next()
             properties[PropertyName.UNIQUE_KEY] = unique_key
+        queue_id = self._queue_by_priority(properties, topic, queue_id)
         if is_compacted(topic) and PropertyName.KEYS not in properties:
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
         properties[PropertyName.MSG_REGION] = config.region_id
@@ -281,6 +294,21 @@ class SendProcessor:
                 )
             self._transactions.prepare(message)
         return message, unique_key
+
+    @staticmethod
+    def _queue_by_priority(properties: dict[str, str], topic: TopicConfig, queue_id: int) -> int:
+        """The queue of a message with a priority: the higher, the more important.
+
+        A message that waits, keeps an order or is part of a transaction has none.
+        """
+        text = properties.get(PropertyName.PRIORITY)
+        if text is None:
+            return queue_id
+        priority = parse_natural(text, INT32_MAX)
+        if priority is None or not _HAS_NO_PRIORITY.isdisjoint(properties):
+            del properties[PropertyName.PRIORITY]
+            return queue_id
+        return min(priority, max(topic.write_queue_nums, 1) - 1)
 
     def _put(self, message: MessageInner) -> AppendResult:
         self.refuse_when_full()

@@ -17,8 +17,8 @@ from rocketq.store import MessageStore
 from rocketq.store.config import BrokerRole
 from rocketq.store.replication.follower import LogFollower
 
-_VERSION_NAME: Final = "V5_3_3"
-assert Version.CURRENT == Version.V5_3_3
+_VERSION_NAME: Final = "V5_5_0"
+assert Version.CURRENT == Version.V5_5_0
 
 _QUEUES: Final = {
     "send": 10_000,
