@@ -157,7 +157,7 @@ async def test_a_group_can_be_spared_notifications(clients: Clients) -> None:
     await turn()
 
     assert fake(one).notified == []
-    await clients.groups.settled()
+    await clients.groups.saved()
 
 
 async def test_a_lost_connection_is_a_member_less(clients: Clients) -> None:

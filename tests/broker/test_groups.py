@@ -22,13 +22,13 @@ def groups_in(folder: Path, **options: Any) -> SubscriptionGroups:
 async def test_a_group_makes_itself_when_it_is_first_used(tmp_path: Path) -> None:
     groups = groups_in(tmp_path)
 
-    assert groups.find("orders-service") is None
+    assert groups.get("orders-service") is None
     assert groups.get_or_make("orders-service") == SubscriptionGroupConfig(
         group_name="orders-service"
     )
     assert "orders-service" in groups
     assert groups.data_version.counter == 1
-    await groups.settled()
+    await groups.saved()
 
 
 async def test_a_group_does_not_make_itself_where_that_is_off(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ async def test_a_group_does_not_make_itself_where_that_is_off(tmp_path: Path) ->
 
     assert groups.get_or_make("orders-service") is None
     assert groups.get_or_make("CID_RMQ_SYS_something") is not None
-    await groups.settled()
+    await groups.saved()
 
 
 async def test_a_group_with_an_impossible_name_is_not_made(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_groups_survive_a_restart(tmp_path: Path) -> None:
     again = groups_in(tmp_path)
     again.load()
 
-    assert again.find("one") == SubscriptionGroupConfig(group_name="one", retry_max_times=3)
+    assert again.get("one") == SubscriptionGroupConfig(group_name="one", retry_max_times=3)
     assert again.is_forbidden("one", "orders")
     assert "two" not in again
 
@@ -71,7 +71,7 @@ async def test_a_pair_of_group_and_topic_can_be_forbidden_and_allowed(tmp_path: 
     groups.set_forbidden("one", "orders", 0)
     assert not groups.is_forbidden("one", "orders")
     assert groups.body().forbidden_table == {}
-    await groups.settled()
+    await groups.saved()
 
 
 async def test_a_group_that_is_too_slow_can_be_stopped(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ async def test_a_group_that_is_too_slow_can_be_stopped(tmp_path: Path) -> None:
 
     groups.disable_consume("slow")
 
-    assert groups.find("slow") == replace(config, consume_enable=False)
-    await groups.settled()
+    assert groups.get("slow") == replace(config, consume_enable=False)
+    await groups.saved()
 
 
 @pytest.mark.parametrize("store", ["store-4.9.8", "store-5.5.0"])
@@ -93,7 +93,7 @@ def test_files_of_java_brokers_are_read(store: str, tmp_path: Path) -> None:
     groups.load()
 
     for name, config in expected["subscriptionGroupTable"].items():
-        read = groups.find(name)
+        read = groups.get(name)
         assert read is not None
         assert (read.retry_max_times, read.retry_queue_nums, read.consume_broadcast_enable) == (
             config["retryMaxTimes"],

@@ -104,10 +104,10 @@ async def test_a_group_that_is_too_far_behind_is_stopped(tmp_path: Path, enabled
     stopped = [
         name
         for name in house.groups
-        if (each := house.groups.find(name)) and not each.consume_enable
+        if (each := house.groups.get(name)) and not each.consume_enable
     ]
     assert stopped == (["slow"] if enabled else [])
-    await house.groups.settled()
+    await house.groups.saved()
 
 
 async def test_a_filler_is_not_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +136,10 @@ async def test_a_filler_is_not_far_behind(tmp_path: Path, monkeypatch: pytest.Mo
 
         house.keeping.protect()
 
-    stored = house.groups.find("unlucky")
+    stored = house.groups.get("unlucky")
     assert stored is not None
     assert stored.consume_enable
-    await house.groups.settled()
+    await house.groups.saved()
 
 
 async def test_locks_nobody_renews_are_forgotten(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from rocketq.broker.tables.table_file import TableFile
 
 
-async def test_a_change_is_on_the_disk_when_it_has_settled(tmp_path: Path) -> None:
+async def test_a_change_is_on_the_disk_when_it_is_saved(tmp_path: Path) -> None:
     file = TableFile(tmp_path / "table.json", lambda: b"content")
 
     file.save()
     assert not (tmp_path / "table.json").exists()
-    await file.settled()
+    await file.saved()
 
     assert (tmp_path / "table.json").read_bytes() == b"content"
     assert not file.is_stale
@@ -34,7 +34,7 @@ async def test_changes_during_a_write_cost_one_more_write(tmp_path: Path) -> Non
     for value in range(1, 100):
         table[0] = value
         file.save()
-    await file.settled()
+    await file.saved()
 
     assert written == [0, 99]
     assert (tmp_path / "table.json").read_bytes() == b"99"
@@ -50,7 +50,7 @@ async def test_a_large_table_is_encoded_outside_the_loop(tmp_path: Path) -> None
 
     file = TableFile(tmp_path / "table.json", lambda: encode)
     file.save()
-    await file.settled()
+    await file.saved()
 
     assert threads
     assert threads[0] is not threading.main_thread()
@@ -60,7 +60,7 @@ async def test_a_noted_change_waits_for_the_next_save_or_the_end(tmp_path: Path)
     file = TableFile(tmp_path / "table.json", lambda: b"content")
 
     file.touch()
-    await file.settled()
+    await file.saved()
     assert not (tmp_path / "table.json").exists()
     await file.close()
 
@@ -75,7 +75,7 @@ async def test_a_disk_that_refuses_is_logged_and_tried_again(
     file = TableFile(blocker / "table.json", lambda: b"content")
 
     file.save()
-    await file.settled()
+    await file.saved()
     assert "could not be written" in caplog.text
     assert file.is_stale
     blocker.unlink()

@@ -58,7 +58,7 @@ async def test_a_first_message_makes_its_topic_after_the_template(tmp_path: Path
     assert made == topic("orders", 4, perm=6)
     assert heard == [[made]]
     assert topics.data_version.counter == 1
-    await topics.settled()
+    await topics.published()
     assert '"orders"' in (tmp_path / "topics.json").read_text()
 
 
@@ -107,7 +107,7 @@ async def test_many_changes_at_once_are_written_together(tmp_path: Path) -> None
 
     for number in range(200):
         topics.create_on_send(f"topic-{number}", "TBW102", 1)
-    await topics.settled()
+    await topics.published()
 
     stored = json.loads((tmp_path / "topics.json").read_text())["topicConfigTable"]
     assert len([name for name in stored if name.startswith("topic-")]) == 200
@@ -124,7 +124,7 @@ async def test_the_name_server_says_which_topics_are_ordered(tmp_path: Path) -> 
     assert topics.data_version == version
     topics.set_ordered({})
     assert not any((each := topics.get(name)) and each.order for name in topics)
-    await topics.settled()
+    await topics.published()
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ class Acknowledgements:
             return False
         self._count(count)
 
-        def done(settled: asyncio.Future[PutStatus]) -> None:
+        def done(flushed: asyncio.Future[PutStatus]) -> None:
             self._count(-count)
-            has_failed = settled.cancelled() or settled.exception() is not None
-            answer(PutStatus.UNKNOWN_ERROR if has_failed else settled.result())
+            has_failed = flushed.cancelled() or flushed.exception() is not None
+            answer(PutStatus.UNKNOWN_ERROR if has_failed else flushed.result())
 
         future.add_done_callback(done)
         return True

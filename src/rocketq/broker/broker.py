@@ -25,14 +25,14 @@ from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.cluster.registration import Registration, ha_port
 from rocketq.broker.cluster.topic_routes import TopicRoutes
 from rocketq.broker.cluster.topic_spreading import TopicSpreading
-from rocketq.broker.cold_data import ColdDataLimits
+from rocketq.broker.cold_read_limits import ColdReadLimits
 from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.pop import HeldPops, OrderedQueues, Popping, Revival, ReviveLog
 from rocketq.broker.processor.ack import AckProcessor
-from rocketq.broker.processor.admin.cold_data import ColdDataAdminProcessor
+from rocketq.broker.processor.admin.cold_reads import ColdReadAdminProcessor
 from rocketq.broker.processor.admin.config import ConfigAdminProcessor
 from rocketq.broker.processor.admin.connections import ConnectionAdminProcessor
 from rocketq.broker.processor.admin.groups import GroupAdminProcessor
@@ -315,7 +315,7 @@ class Broker:
             ).routes(),
             ConfigAdminProcessor(live).routes(),
             TransactionAdminProcessor(transactions, store).routes(),
-            ColdDataAdminProcessor(ColdDataLimits(live), store).routes(),
+            ColdReadAdminProcessor(ColdReadLimits(live), store).routes(),
         )
 
         def on_connect(connection: Connection) -> None:
@@ -358,7 +358,7 @@ class Broker:
             await role_services.started()
             await registration.first_round()
             if self._owns_process:
-                _settle_memory()
+                _freeze_memory()
             logger.info("broker %s serves at %s", config.broker_name, self.address)
             try:
                 yield self
@@ -446,7 +446,7 @@ def _free_port(host: str) -> int:
             return port
 
 
-def _settle_memory() -> None:
+def _freeze_memory() -> None:
     """Tell the garbage collector that what exists now stays.
 
     A running broker makes few cycles, so looking for them seldom keeps pauses out of the

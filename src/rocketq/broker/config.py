@@ -28,8 +28,8 @@ from rocketq.common.files import write_atomically
 from rocketq.message.flags import Permission
 from rocketq.store.config import StoreConfig
 
-_MIB = 1024 * 1024
-_GIB = 1024 * _MIB
+_MIB: Final = 1024 * 1024
+_GIB: Final = 1024 * _MIB
 
 
 def local_address() -> str:

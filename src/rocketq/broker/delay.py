@@ -44,19 +44,19 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "delayOffset.json"
 
-_DELAY = b"DELAY"
-_REAL_TOPIC = b"REAL_TOPIC"
-_REAL_QUEUE_ID = b"REAL_QID"
-_TIMER_PROPERTIES = (b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS")
+_DELAY: Final = b"DELAY"
+_REAL_TOPIC: Final = b"REAL_TOPIC"
+_REAL_QUEUE_ID: Final = b"REAL_QID"
+_TIMER_PROPERTIES: Final = (b"TIMER_DELIVER_MS", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS")
 
-_MESSAGES_A_TURN = 256
+_MESSAGES_A_TURN: Final = 256
 """Delivered before other work gets its turn: a few milliseconds' worth."""
-_RETRY_AFTER_MS = 100
-_RETRY_AFTER_ERROR_MS = 10_000
-_LONGEST_SLEEP_MS = 5_000
+_RETRY_AFTER_MS: Final = 100
+_RETRY_AFTER_ERROR_MS: Final = 10_000
+_LONGEST_SLEEP_MS: Final = 5_000
 """The timer measures intervals; waking this often shows when the wall clock was set."""
-_LOOK_AGAIN_S = 0.02
-_VERSION_STEP = 200
+_LOOK_AGAIN_S: Final = 0.02
+_VERSION_STEP: Final = 200
 """Deliveries for which the table's version advances by one."""
 
 _HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
@@ -111,12 +111,12 @@ class ScheduledMessages:
         self._delivered = 0
         self._first_level = 1
         # What the file says, or will say when it is written next.
-        self._settled: dict[int, int] = {}
+        self._saved: dict[int, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
 
-    # ------------------------------------------------------------ taking messages in
+    # Taking messages in
 
     def transform(self, message: MessageInner) -> None:
         """Turn a message with a level into one that waits; leaves all others alone."""
@@ -147,7 +147,7 @@ class ScheduledMessages:
             sleeping.is_watched = True
             self._loop.call_soon(self._wake, sleeping)
 
-    # ------------------------------------------------------------------- delivering
+    # Delivering
 
     async def run(self, stop: asyncio.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -273,7 +273,7 @@ class ScheduledMessages:
         # set back or the level shortened since: it counts as due.
         return now_ms if delivery_ms > now_ms + level.delay_ms else delivery_ms
 
-    # ------------------------------------------------------------------- the timer
+    # The timer
 
     @property
     def next_due_ms(self) -> int | None:
@@ -321,12 +321,12 @@ class ScheduledMessages:
         self._timer_at_ms = at_ms
         self._timer = self._loop.call_later(max(at_ms - now_ms, 0) / 1000, self._turn)
 
-    # ----------------------------------------------------------------- the offset file
+    # The offset file
 
     def load(self) -> None:
         """Read how far each level had been delivered."""
         self._file.load(self._decode)
-        self._settled = self.offsets()
+        self._saved = self.offsets()
 
     def _decode(self, data: bytes) -> None:
         stored = json.loads(data)
@@ -339,7 +339,7 @@ class ScheduledMessages:
                 level.is_known = True
 
     def _encode(self) -> bytes:
-        table = {"dataVersion": self._version.value, "offsetTable": self._settled}
+        table = {"dataVersion": self._version.value, "offsetTable": self._saved}
         return json.dumps_pretty(table)
 
     async def _save(self) -> None:
@@ -349,9 +349,9 @@ class ScheduledMessages:
         the file already calls delivered.
         """
         offsets = self.offsets()
-        if offsets != self._settled:
+        if offsets != self._saved:
             await self._store.flush()
-            self._settled = offsets
+            self._saved = offsets
             self._file.save()
 
     def adopt(self, copied: DelayOffsetWrapper) -> None:
@@ -364,8 +364,8 @@ class ScheduledMessages:
                 level.is_known = True
         if copied.data_version is not None:
             self._version.load(copied.data_version)
-        if self.offsets() != self._settled:
-            self._settled = self.offsets()
+        if self.offsets() != self._saved:
+            self._saved = self.offsets()
             self._file.save()
 
     def offsets(self) -> dict[int, int]:

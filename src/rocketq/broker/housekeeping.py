@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Final
 
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
@@ -14,8 +15,8 @@ from rocketq.store import MessageStore
 
 logger = logging.getLogger(__name__)
 
-_PERIOD_S = 10.0
-_ROUNDS_BETWEEN_PROTECTIONS = 18
+_PERIOD_S: Final = 10.0
+_ROUNDS_BETWEEN_PROTECTIONS: Final = 18
 
 
 class Housekeeping:

@@ -5,11 +5,12 @@ from it, and asks again every 20 s. A lock not renewed for 60 s is free for the 
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from rocketq.common.clock import Clock
 from rocketq.message.queue import MessageQueue
 
-LOCK_LIFETIME_MS = 60_000
+LOCK_LIFETIME_MS: Final = 60_000
 
 
 class QueueLocks:

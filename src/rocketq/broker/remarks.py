@@ -1,6 +1,11 @@
 """Texts that clients and tools know from RocketMQ and look for in replies."""
 
-_FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+from typing import Final
+
+_FAQ: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+
+PRESET: Final = "not set any response code"
+"""Left on some successful replies, as RocketMQ does; clients look at the code alone."""
 
 
 def with_hint(text: str) -> str:

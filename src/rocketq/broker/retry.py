@@ -13,6 +13,7 @@ Both topics are made when they are first needed.
 """
 
 import random
+from typing import Final
 
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.stats.stats import BrokerStats
@@ -28,11 +29,11 @@ from rocketq.remoting.codes import ResponseCode, Version
 from rocketq.remoting.errors import RequestRejected
 from rocketq.store import MessageInner
 
-DLQ_QUEUES = 1
+DLQ_QUEUES: Final = 1
 
-_DELAY = PropertyName.DELAY.encode()
-_RETRY_TOPIC = PropertyName.RETRY_TOPIC.encode()
-_SUBSCRIBED_BY_UNIT = 0x2
+_DELAY: Final = PropertyName.DELAY.encode()
+_RETRY_TOPIC: Final = PropertyName.RETRY_TOPIC.encode()
+_SUBSCRIBED_BY_UNIT: Final = 0x2
 """Flag of a topic that serves consumers of another unit."""
 
 

@@ -24,10 +24,10 @@ from rocketq.remoting.headers import NotifyConsumerIdsChanged
 
 logger = logging.getLogger(__name__)
 
-BROADCASTING = "BROADCASTING"
+BROADCASTING: Final = "BROADCASTING"
 
 # How long changes are collected where `realTimeNotifyConsumerChange` is off.
-_COLLECTED_NOTIFICATIONS_S = 15.0
+_COLLECTED_NOTIFICATIONS_S: Final = 15.0
 
 _SHOWN_TOPICS: Final = 20
 
@@ -197,7 +197,7 @@ class ConsumerTable:
 
     def _notify(self, group: ConsumerGroup) -> None:
         """Have the members told, once, however much changes in this turn."""
-        config = self._configs.find(group.name)
+        config = self._configs.get(group.name)
         if (
             group.is_broadcasting
             or not self._live.broker.notify_consumer_ids_changed_enable

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from rocketq.broker.config import BrokerConfig, LiveConfig
 from rocketq.broker.replication.master_location import MasterLocation
@@ -44,19 +45,19 @@ from rocketq.remoting.headers import (
 logger = logging.getLogger(__name__)
 
 # How long a start waits for a NameServer that is there to know of the broker.
-_PATIENCE_AT_START_S = 0.3
-_PATIENCE_AT_STOP_S = 1.0
+_PATIENCE_AT_START_S: Final = 0.3
+_PATIENCE_AT_STOP_S: Final = 1.0
 # How long the reply to a request that made a topic waits for NameServers to know of it.
-_PATIENCE_WITH_CHANGES_S = 0.3
-_FIRST_RETRY_S = 0.5
+_PATIENCE_WITH_CHANGES_S: Final = 0.3
+_FIRST_RETRY_S: Final = 0.5
 # Repeating so many topics twice a minute is work for both sides: most rounds only ask whether
 # the NameServer has the current version, which tells it that we are alive just as well.
-_LARGE_TABLE = 1_000
+_LARGE_TABLE: Final = 1_000
 # A registration's topics take up to this many bytes, half of what the longest frame has.
-_PART_SIZE = 8 * 1024 * 1024
+_PART_SIZE: Final = 8 * 1024 * 1024
 # Topics that are encoded in one go.
-_SLICE = 500
-_FULL_ROUNDS = 10
+_SLICE: Final = 500
+_FULL_ROUNDS: Final = 10
 
 
 class _NameServer:
@@ -108,7 +109,7 @@ class Registration:
         self._name_servers: dict[str, _NameServer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         topics.on_change(self.announce)
-        topics.settles_with(self.announced)
+        topics.publish_with(self.announced)
         live.on_change(self._on_config_change)
         roles.on_change(lambda role: self.register_all())
 

@@ -5,6 +5,7 @@ to ask, a broker knows its own queues.
 """
 
 import logging
+from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.topics import Topics
@@ -17,9 +18,9 @@ from rocketq.remoting.headers import GetRouteInfo
 
 logger = logging.getLogger(__name__)
 
-_GOOD_FOR_MS = 30_000
-_ANSWER_WITHIN_S = 3.0
-_MOST_KNOWN = 20_000
+_GOOD_FOR_MS: Final = 30_000
+_ANSWER_WITHIN_S: Final = 3.0
+_MOST_KNOWN: Final = 20_000
 
 
 class TopicRoutes:

@@ -12,6 +12,7 @@ Brokers that have the topic already keep it as it is: only an administrator chan
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.topics import Topics
@@ -24,9 +25,9 @@ from rocketq.remoting.headers import CreateTopic, GetRouteInfo
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_WITHIN_S = 3.0
-_PATIENCE_S = 0.3
-_MASTER = 0
+_ANSWER_WITHIN_S: Final = 3.0
+_PATIENCE_S: Final = 0.3
+_MASTER: Final = 0
 
 
 class TopicSpreading:
@@ -48,7 +49,7 @@ class TopicSpreading:
         self._all_spread = asyncio.Event()
         self._all_spread.set()
         topics.on_made_by_message(self._take)
-        topics.settles_with(self.spread)
+        topics.publish_with(self.spread)
 
     def _take(self, topic: TopicConfig) -> None:
         if self._live.broker.auto_create_topic_on_all_brokers:

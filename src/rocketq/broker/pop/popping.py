@@ -143,7 +143,7 @@ class Popping:
     def _is_by_priority(self, asked: PopMessage, topic: TopicConfig, chance: int) -> bool:
         if asked.order or topic.attributes.get("message.type") != "PRIORITY":
             return False
-        group = self._groups.find(asked.consumer_group)
+        group = self._groups.get(asked.consumer_group)
         text = group.attributes.get("priority.factor", "100") if group is not None else "100"
         factor = parse_natural(text, 100)
         return chance < (100 if factor is None else factor)

@@ -40,11 +40,11 @@ from rocketq.remoting.headers import (
     UnregisterClient,
 )
 
-CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-SQL92 = "SQL92"
+CONSUME_ACTIVELY: Final = "CONSUME_ACTIVELY"
+SQL92: Final = "SQL92"
 
 # Topic flag of a retry topic whose group consumes in units.
-_UNIT_SUBSCRIPTION = 2
+_UNIT_SUBSCRIPTION: Final = 2
 
 # So many groups of a heartbeat are registered in one turn.
 _FEW_GROUPS: Final = 16

@@ -1,6 +1,7 @@
 """Answers questions about offsets: of consumers, and of the queues themselves."""
 
 import os
+from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -22,7 +23,7 @@ from rocketq.remoting.headers import (
 )
 from rocketq.store import Boundary, MessageStore
 
-_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+_MEMORY: Final = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class ConsumerOffsetProcessor:

@@ -58,7 +58,7 @@ class EndTransactionProcessor:
         header = request.header(EndTransaction)
         if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
             half = self._half_message(header)
-            if self._transactions.was_settled(half.queue_offset):
+            if self._transactions.was_decided(half.queue_offset):
                 # Said twice, or by two copies of one half message; what was stored for the
                 # first may not be safe yet.
                 end = self._store.max_physical_offset
@@ -70,8 +70,8 @@ class EndTransactionProcessor:
             return request.reply()
         if header.commit_or_rollback == SysFlag.TRANSACTION_ROLLBACK:
             half = self._half_message(header)
-            if not self._transactions.was_settled(half.queue_offset):
-                self._transactions.settle(half.queue_offset)
+            if not self._transactions.was_decided(half.queue_offset):
+                self._transactions.decide(half.queue_offset)
             return request.reply()
         # "Unknown" decides nothing; the producer will be asked again.
         logger.debug("%s has not decided %s yet", connection.peer_address, header.msg_id)
@@ -110,8 +110,8 @@ class EndTransactionProcessor:
         result = self._writer.put(stages.real_message(half, *queue))
         if not result.is_stored:
             raise RequestRejected(response_code(result.status), result.status.name)
-        # Settled in the same turn as stored: a second decision finds it done.
-        self._transactions.settle(half.queue_offset)
+        # Decided in the same turn as stored: a second decision finds it done.
+        self._transactions.decide(half.queue_offset)
         self._stats.messages_put(*queue, 1, result.size)
         return result
 

@@ -8,6 +8,7 @@ The requester must be connected to this broker as a producer: its heartbeat says
 """
 
 import logging
+from typing import Final
 
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
@@ -37,10 +38,10 @@ from rocketq.store import MessageInner
 
 logger = logging.getLogger(__name__)
 
-_PUSH_TIMEOUT_S = 10.0
+_PUSH_TIMEOUT_S: Final = 10.0
 # A client before 5.x may ask before its first heartbeat, which it sends a second after its
 # start: its answer must not come too early.
-_FIRST_HEARTBEAT_S = 1.5
+_FIRST_HEARTBEAT_S: Final = 1.5
 
 
 class ReplyProcessor:

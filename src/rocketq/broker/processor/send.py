@@ -170,7 +170,7 @@ class SendProcessor:
         self._clock = clock
         self._store_host = store_host
         self._unique_ids = UniqueIds()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._unanswered: set[asyncio.Task[None]] = set()
         self._turns = turns
         self._made_in_turn = 0
         self._path = SendPath(self, live, topics, store, acknowledgements, stats, store_host)
@@ -225,8 +225,8 @@ class SendProcessor:
         task = asyncio.get_running_loop().create_task(
             self._handle_in_turn(handle, request, connection)
         )
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self._unanswered.add(task)
+        task.add_done_callback(self._unanswered.discard)
 
     async def _handle_in_turn(
         self,
@@ -547,7 +547,7 @@ class SendProcessor:
         def answer(status: PutStatus) -> None:
             reply.code = response_code(status)
             if is_new:
-                self._send_when_settled(reply, connection)
+                self._send_when_published(reply, connection)
             else:
                 connection.send(reply)
 
@@ -556,20 +556,20 @@ class SendProcessor:
         ):
             return None
         if is_new:
-            self._send_when_settled(reply, connection)
+            self._send_when_published(reply, connection)
             return None
         return reply
 
-    def _send_when_settled(self, reply: Command, connection: Connection) -> None:
+    def _send_when_published(self, reply: Command, connection: Connection) -> None:
         """Hold back the reply until the new topic's route can be had: clients ask for it next."""
 
         async def send() -> None:
-            await self._topics.settled()
+            await self._topics.published()
             connection.send(reply)
 
         task = asyncio.get_running_loop().create_task(send())
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self._unanswered.add(task)
+        task.add_done_callback(self._unanswered.discard)
 
 
 def read_header(request: Command) -> SendHeader:

@@ -7,6 +7,7 @@ and the id of its first record.
 """
 
 import random
+from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.send import refuse_on_slave
@@ -21,12 +22,12 @@ from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode,
 from rocketq.remoting.headers import ConsumerSendMsgBack
 from rocketq.store import MessageInner, MessageStore, PutStatus
 
-_FIRST_DELAY_LEVEL = 3
+_FIRST_DELAY_LEVEL: Final = 3
 
-_DELAY = PropertyName.DELAY.encode()
-_ORIGIN_MESSAGE_ID = PropertyName.ORIGIN_MESSAGE_ID.encode()
-_RETRY_TOPIC = PropertyName.RETRY_TOPIC.encode()
-_WAIT = PropertyName.WAIT.encode()
+_DELAY: Final = PropertyName.DELAY.encode()
+_ORIGIN_MESSAGE_ID: Final = PropertyName.ORIGIN_MESSAGE_ID.encode()
+_RETRY_TOPIC: Final = PropertyName.RETRY_TOPIC.encode()
+_WAIT: Final = PropertyName.WAIT.encode()
 
 
 class SendBackProcessor:

@@ -1,5 +1,7 @@
 """Takes timed messages back, and tells slaves and tools how timers stand."""
 
+from typing import Final
+
 from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.send import check_stored
@@ -14,8 +16,8 @@ from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, 
 from rocketq.remoting.headers import RecallMessage, RecallMessageResponse
 from rocketq.store import MessageInner, PutStatus
 
-_RECALL_TAG = "_RECALL_TAG_"
-_UNSAFE_BUT_STORED = frozenset(
+_RECALL_TAG: Final = "_RECALL_TAG_"
+_UNSAFE_BUT_STORED: Final = frozenset(
     {
         PutStatus.PUT_OK,
         PutStatus.FLUSH_DISK_TIMEOUT,

@@ -8,6 +8,8 @@ slave asks first, with requests that every master answers:
     its last one                                  numbers are in it, so what is before is equal
 """
 
+from typing import Final
+
 from rocketq.broker.replication.master_location import MasterLocation
 from rocketq.common.numbers import parse_int64
 from rocketq.remoting import Command, RemotingClient, RequestCode, ResponseCode, check
@@ -17,8 +19,8 @@ from rocketq.remoting.headers import ViewMessageById
 from rocketq.store.replication.follower import Diverged
 from rocketq.store.replication.received_log import ReceivedLog
 
-_TIMEOUT_S = 5.0
-_REMEDY = (
+_TIMEOUT_S: Final = 5.0
+_REMEDY: Final = (
     "Nothing of the master's log is added here, and nothing is served. To follow this master, "
     "stop the broker, delete its store directory and start it again: it then copies the log "
     "anew. If what is here is wanted instead, start this broker as master"

@@ -21,7 +21,7 @@ of the key that goes with each:
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.sampling import History, Rate, Reading, Window, Windows
@@ -31,11 +31,11 @@ from rocketq.common.service import asked_to_stop
 from rocketq.common.slices import Slices, at_once, in_slices
 from rocketq.message.names import is_system_topic
 
-SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
-DLQ_PUT_NUMS = "DLQ_PUT_NUMS"
+SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
+DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
 
-_SAMPLE_PERIOD_S = 10.0
-_FLOWS_A_SLICE = 500
+_SAMPLE_PERIOD_S: Final = 10.0
+_FLOWS_A_SLICE: Final = 500
 
 
 class Flow:
@@ -101,7 +101,7 @@ class BrokerStats:
         self.got_until_yesterday_morning = 0
         self.got_until_this_morning = 0
 
-    # ---------------------------------------------------------------- counting
+    # Counting
 
     def messages_put(
         self, topic: str, queue_id: int, count: int, size: int, requests: int = 1
@@ -144,7 +144,7 @@ class BrokerStats:
         flow.messages += 1
         flow.requests += 1
 
-    # ---------------------------------------------------------------- sampling
+    # Sampling
 
     async def run(self, stop: asyncio.Event) -> None:
         await in_slices(self.sampling())
@@ -217,7 +217,7 @@ class BrokerStats:
         moment = time.localtime(self._clock.now_ms() / 1000)
         return moment.tm_year, moment.tm_yday
 
-    # ----------------------------------------------------------------- reading
+    # Reading
 
     @property
     def put_total(self) -> int:
@@ -275,7 +275,7 @@ class BrokerStats:
                 return self._gets.get((topic, group), {}).get(_queue_number(queue_id))
         return self._counted.get((name, key))
 
-    # ---------------------------------------------------------------- forgetting
+    # Forgetting
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted: its figures go with it, the broker's totals stay."""

@@ -16,6 +16,7 @@ logged; a negative offset means "nothing consumed yet" and is never stored.
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.tables.table_file import TableFile
@@ -26,7 +27,7 @@ from rocketq.remoting.bodies.registration import DataVersion
 
 logger = logging.getLogger(__name__)
 
-_SEPARATOR = "@"
+_SEPARATOR: Final = "@"
 
 OffsetTable = dict[str, dict[int, int]]
 

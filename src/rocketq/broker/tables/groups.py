@@ -9,13 +9,13 @@ a permission forbids what it would allow elsewhere; 4 forbids reading.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.tables.data_version import VersionCounter
-from rocketq.broker.tables.table_file import TableFile
+from rocketq.broker.tables.table import Table
 from rocketq.broker.unasked import Unasked
 from rocketq.common import json
 from rocketq.common.clock import Clock
@@ -23,13 +23,12 @@ from rocketq.message import names
 from rocketq.message.names import InvalidName
 from rocketq.remoting import Connection
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from rocketq.remoting.bodies.registration import DataVersion
 
 logger = logging.getLogger(__name__)
 
-FORBID_READ = 4
+FORBID_READ: Final = 4
 
-BUILT_IN = (
+BUILT_IN: Final = (
     names.TOOLS_CONSUMER_GROUP,
     names.FILTER_SERVER_GROUP,
     names.SELF_TEST_CONSUMER_GROUP,
@@ -40,7 +39,7 @@ BUILT_IN = (
     names.TRANSACTION_GROUP,
 )
 # These may read what is broadcast; nobody else of the built-in groups needs to.
-_BROADCASTING = frozenset(
+_BROADCASTING: Final = frozenset(
     {
         names.ONS_HTTP_PROXY_GROUP,
         names.ONS_PULL_GROUP,
@@ -59,22 +58,16 @@ def _built_in() -> dict[str, SubscriptionGroupConfig]:
     }
 
 
-class SubscriptionGroups:
+class SubscriptionGroups(Table[SubscriptionGroupConfig]):
     """The table of groups. Changed by processors in the loop."""
 
     def __init__(self, live: LiveConfig, path: Path, clock: Clock) -> None:
         self._live = live
         self._unasked = Unasked(live)
-        self._file = TableFile(path, self._encode)
-        self._version = VersionCounter(clock)
-        self._table = _built_in()
+        super().__init__(path, clock, _built_in())
         self._forbidden: dict[str, dict[str, int]] = {}
 
     # Looking
-
-    def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """A group that exists."""
-        return self._table.get(group)
 
     def get_or_make(
         self, group: str, maker: Connection | None = None
@@ -95,22 +88,6 @@ class SubscriptionGroups:
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
         return config
-
-    def __contains__(self, group: object) -> bool:
-        return group in self._table
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._table))
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def snapshot(self) -> dict[str, SubscriptionGroupConfig]:
-        return dict(self._table)
-
-    @property
-    def data_version(self) -> DataVersion:
-        return self._version.value
 
     # Changing
 
@@ -168,22 +145,7 @@ class SubscriptionGroups:
             del self._forbidden[group]
         self._changed()
 
-    def _changed(self) -> None:
-        self._version.advance()
-        self._file.save()
-
-    # Persistence
-
-    def load(self) -> None:
-        """Read the file, or its backup. Raises when there is one that cannot be read."""
-        self._file.load(self._decode)
-
-    async def settled(self) -> None:
-        """Wait until every change made so far is on the disk."""
-        await self._file.settled()
-
-    async def close(self) -> None:
-        await self._file.close()
+    # Keeping
 
     def _encode(self) -> Callable[[], bytes]:
         table = self.body()

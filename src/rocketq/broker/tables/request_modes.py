@@ -31,7 +31,7 @@ class RequestModes:
         """Remember a mode; returns when it is on the disk."""
         self._modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self._file.save()
-        await self._file.settled()
+        await self._file.saved()
 
     def adopt(self, copied: MessageRequestModeWrapper) -> None:
         """Be the copy of the master's table."""

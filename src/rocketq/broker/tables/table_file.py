@@ -2,13 +2,14 @@
 
 The table is copied in the loop, between two changes; encoding a large one, writing and
 syncing happen in a thread. However many changes come while a write is under way, they cost
-one more write. Whoever must not answer before a change is safe waits for `settled`.
+one more write. Whoever must not answer before a change is safe waits for `saved`.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from rocketq.common.files import read_with_backup, write_atomically
 
@@ -16,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 # Tables grow to tens of thousands of entries, and changes come in bursts: between two writes
 # others get their turn.
-_PAUSE_S = 0.05
+_PAUSE_S: Final = 0.05
 
 
 class TableFile:
@@ -52,7 +53,7 @@ class TableFile:
         if self._is_stale:
             self.save()
 
-    async def settled(self) -> None:
+    async def saved(self) -> None:
         """Wait until every change made so far is on the disk."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
@@ -60,7 +61,7 @@ class TableFile:
     async def close(self) -> None:
         """Write what has changed, and wait for it."""
         self.save_if_stale()
-        await self.settled()
+        await self.saved()
 
     async def _write(self) -> None:
         try:

@@ -3,35 +3,35 @@
 Kept in memory and in `config/topics.json`, which is written at every change. Topics the
 system itself needs are made at start; what the file says about one of them wins.
 
-A topic nobody has created is made by the first message sent to it, after the template the
-sender names (normally `TBW102`), provided the template passes its properties on.
+A topic nobody has created is made by the first message sent to it, after the default topic
+the sender names (normally `TBW102`), provided that one passes its properties on.
 """
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.tables.data_version import VersionCounter
-from rocketq.broker.tables.table_file import TableFile
+from rocketq.broker.tables.table import Table
 from rocketq.broker.unasked import Unasked
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.message import names
 from rocketq.message.flags import Permission
 from rocketq.remoting import Connection, RequestRejected, ResponseCode
-from rocketq.remoting.bodies.registration import DataVersion, TopicConfig, TopicConfigWrapper
+from rocketq.remoting.bodies.registration import TopicConfig, TopicConfigWrapper
 
 logger = logging.getLogger(__name__)
 
-READ_WRITE = Permission.READ | Permission.WRITE
-TEMPLATE = READ_WRITE | Permission.INHERIT
+READ_WRITE: Final = Permission.READ | Permission.WRITE
+INHERITED: Final = READ_WRITE | Permission.INHERIT
 
-_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
-_BENCHMARK_QUEUES = 1_024
-_CLUSTER_TOPIC_QUEUES = 16
+_ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_BENCHMARK_QUEUES: Final = 1_024
+_CLUSTER_TOPIC_QUEUES: Final = 16
 
 TopicListener = Callable[[list[TopicConfig]], None]
 
@@ -49,20 +49,18 @@ def topic(
     )
 
 
-class Topics:
+class Topics(Table[TopicConfig]):
     """The table of topics. Changed by processors in the loop; listeners hear of each change."""
 
     def __init__(self, live: LiveConfig, path: Path, clock: Clock) -> None:
         self._live = live
         self._unasked = Unasked(live)
-        self._file = TableFile(path, self._encode)
-        self._version = VersionCounter(clock)
+        own = {config.topic_name: config for config in self._own_topics()}
+        super().__init__(path, clock, own)
         self._listeners: list[TopicListener] = []
         self._made_listeners: list[Callable[[TopicConfig], None]] = []
         self._announcements: list[Callable[[], Awaitable[None]]] = []
-        own = self._own_topics()
-        self._table: dict[str, TopicConfig] = {config.topic_name: config for config in own}
-        self._system_topics = frozenset(self._table) | names.SYSTEM_TOPICS
+        self._system_topics = frozenset(own) | names.SYSTEM_TOPICS
 
     def _own_topics(self) -> Iterable[TopicConfig]:
         """What the system needs before anybody has created anything."""
@@ -70,15 +68,15 @@ class Topics:
         cluster, broker = config.broker_cluster_name, config.broker_name
         levels = len(self._live.store.message_delay_level.split())
         if config.auto_create_topic_enable:
-            yield topic(names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, TEMPLATE)
+            yield topic(names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, INHERITED)
         yield topic(names.SELF_TEST_TOPIC)
         yield topic(names.BENCHMARK_TOPIC, _BENCHMARK_QUEUES)
         yield topic(
             cluster,
             _CLUSTER_TOPIC_QUEUES,
-            TEMPLATE if config.cluster_topic_enable else Permission.INHERIT,
+            INHERITED if config.cluster_topic_enable else Permission.INHERIT,
         )
-        yield topic(broker, 1, TEMPLATE if config.broker_topic_enable else Permission.INHERIT)
+        yield topic(broker, 1, INHERITED if config.broker_topic_enable else Permission.INHERIT)
         yield topic(names.OFFSET_MOVED_TOPIC)
         yield topic(names.SCHEDULE_TOPIC, levels)
         if config.trace_topic_enable:
@@ -93,25 +91,6 @@ class Topics:
         yield topic(names.TIMER_TOPIC)
 
     # Looking
-
-    def get(self, name: str) -> TopicConfig | None:
-        return self._table.get(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._table
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._table))
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def snapshot(self) -> dict[str, TopicConfig]:
-        return dict(self._table)
-
-    @property
-    def data_version(self) -> DataVersion:
-        return self._version.value
 
     @property
     def system_topics(self) -> frozenset[str]:
@@ -135,8 +114,7 @@ class Topics:
             else:
                 logger.info("topic %s changed: %s", config.topic_name, describe(config))
             self._table[config.topic_name] = config
-        self._version.advance()
-        self._file.save()
+        self._changed()
         self._tell(changed)
 
     def delete(self, name: str) -> bool:
@@ -144,8 +122,7 @@ class Topics:
         if self._table.pop(name, None) is None:
             return False
         logger.info("topic %s deleted", name)
-        self._version.advance()
-        self._file.save()
+        self._changed()
         self._tell([])
         return True
 
@@ -162,7 +139,7 @@ class Topics:
     def create_on_send(
         self,
         name: str,
-        template_name: str,
+        default_topic: str,
         queue_count: int,
         *,
         sys_flag: int = 0,
@@ -172,22 +149,22 @@ class Topics:
         known = self._table.get(name)
         if known is not None:
             return known
-        template = self._table.get(template_name)
-        if template is None or not template.perm & Permission.INHERIT:
-            logger.warning("topic %s cannot be made after %s", name, template_name)
+        default = self._table.get(default_topic)
+        if default is None or not default.perm & Permission.INHERIT:
+            logger.warning("topic %s cannot be made after %s", name, default_topic)
             return None
         if (
-            template_name == names.AUTO_CREATE_TOPIC
+            default_topic == names.AUTO_CREATE_TOPIC
             and not self._live.broker.auto_create_topic_enable
         ):
             return None
         if not self._unasked.may_make_topic(name, len(self._table), maker):
             return None
-        most = min(template.write_queue_nums, self._live.broker.max_queue_nums)
+        most = min(default.write_queue_nums, self._live.broker.max_queue_nums)
         count = max(min(queue_count, most), 0)
         config = replace(
-            topic(name, count, template.perm & ~Permission.INHERIT, sys_flag),
-            topic_filter_type=template.topic_filter_type,
+            topic(name, count, default.perm & ~Permission.INHERIT, sys_flag),
+            topic_filter_type=default.topic_filter_type,
         )
         self.put(config)
         for listener in self._made_listeners:
@@ -228,8 +205,7 @@ class Topics:
         if changed:
             for config in changed:
                 self._table[config.topic_name] = config
-            self._version.advance()
-            self._file.save()
+            self._changed()
             self._tell([])  # nothing to announce: it came from there
 
     def on_change(self, listener: TopicListener) -> None:
@@ -244,24 +220,17 @@ class Topics:
         for listener in self._listeners:
             listener(changed)
 
-    # Persistence
+    # Keeping
 
-    def load(self) -> None:
-        """Read the file, or its backup. Raises when there is one that cannot be read."""
-        self._file.load(self._decode)
-
-    async def settled(self) -> None:
+    async def published(self) -> None:
         """Wait until every change made so far is on the disk and known to others."""
-        await self._file.settled()
+        await self.saved()
         for announced in self._announcements:
             await announced()
 
-    def settles_with(self, announced: Callable[[], Awaitable[None]]) -> None:
-        """Have something else waited for in `settled`."""
+    def publish_with(self, announced: Callable[[], Awaitable[None]]) -> None:
+        """Have something else waited for in `published`."""
         self._announcements.append(announced)
-
-    async def close(self) -> None:
-        await self._file.close()
 
     def _encode(self) -> Callable[[], bytes]:
         version, table = self._version.value, self.snapshot()

@@ -8,11 +8,11 @@ marker for it lands in the same slot.
 
 import base64
 import binascii
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rocketq.common.numbers import parse_natural
 
-_HANDLE_LIMIT = 2_048
+_HANDLE_LIMIT: Final = 2_048
 """A topic and a broker name of full length, and a unique key of a few hundred characters."""
 
 

@@ -26,11 +26,11 @@ from rocketq.store import AppendResult, MessageInner
 
 HALF_QUEUE: Final = 0
 
-_REAL_TOPIC = PropertyName.REAL_TOPIC.encode()
-_REAL_QUEUE_ID = PropertyName.REAL_QUEUE_ID.encode()
-_UNIQUE_KEY = PropertyName.UNIQUE_KEY.encode()
-_TRANSACTION_ID = PropertyName.TRANSACTION_ID.encode()
-_CHECK_TIMES = PropertyName.TRANSACTION_CHECK_TIMES.encode()
+_REAL_TOPIC: Final = PropertyName.REAL_TOPIC.encode()
+_REAL_QUEUE_ID: Final = PropertyName.REAL_QUEUE_ID.encode()
+_UNIQUE_KEY: Final = PropertyName.UNIQUE_KEY.encode()
+_TRANSACTION_ID: Final = PropertyName.TRANSACTION_ID.encode()
+_CHECK_TIMES: Final = PropertyName.TRANSACTION_CHECK_TIMES.encode()
 
 
 def prepare(message: MessageInner) -> None:

@@ -1,4 +1,4 @@
-"""The log of decisions: which half messages are settled.
+"""The log of decisions: which half messages are decided.
 
 A half message stays where it was stored; that it was committed or rolled back is written
 behind it, into the op topic. The body of an op message lists half-queue offsets as text,
@@ -81,14 +81,14 @@ class OpLog:
         self._end = max(self._end, op_offset)
 
     def progress(self, half_progress: int) -> int:
-        """The first op message still needed when half messages below that are settled."""
+        """The first op message still needed when half messages below that are decided."""
         records = self._records
         while records and records[0][1] < half_progress:
             records.popleft()
         return records[0][0] if records else self._end
 
     def mark(self, offset: int) -> None:
-        """A half message is settled; written soon, at once when many are."""
+        """A half message is decided; written soon, at once when many are."""
         self._marks.append(offset)
         self._size += len(str(offset)) + 1
         if self._size > self._live.broker.transaction_op_msg_max_size:

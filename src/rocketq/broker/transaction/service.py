@@ -2,8 +2,8 @@
 
     send       a half message is stored; the producer does its own work
     end        commit stores the real message, rollback stores nothing; either way the half
-               message is marked as settled in the op log
-    check      a half message nobody settled within `transactionTimeOut` is asked about: a
+               message is marked as decided in the op log
+    check      a half message nobody decided within `transactionTimeOut` is asked about: a
                copy with a higher counter is appended, and some live producer of the group
                gets the question; again every `transactionCheckInterval`
     give up    after `transactionCheckMax` questions, or past the store's retention, it is
@@ -78,7 +78,7 @@ class TransactionalMessages:
         self._is_look_planned = False
         self._silent_groups: set[str | None] = set()
 
-    # -------------------------------------------------------------------- producers
+    # Producers
 
     def prepare(self, message: MessageInner) -> None:
         """Make a half message of a message that is about to be stored."""
@@ -88,11 +88,11 @@ class TransactionalMessages:
             self._is_look_planned = True
             self._loop.call_soon(self._look_for_new)
 
-    def was_settled(self, half_offset: int) -> bool:
+    def was_decided(self, half_offset: int) -> bool:
         """Whether a decision about this half message has been carried out lately."""
         return self._undecided.was_closed(half_offset)
 
-    def settle(self, half_offset: int) -> None:
+    def decide(self, half_offset: int) -> None:
         """A half message was committed or rolled back: nobody needs to be asked any more."""
         self._take_until(half_offset + 1)
         current = self._undecided.close(half_offset)
@@ -112,7 +112,7 @@ class TransactionalMessages:
         self._take_new()
         return len(self._undecided)
 
-    # ------------------------------------------------------------------ life of service
+    # Life of service
 
     async def run(self, stop: asyncio.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ class TransactionalMessages:
 
     def recover(self) -> None:
         """Find the open transactions in the store."""
-        settled = self._read_op_log()
+        decided = self._read_op_log()
         first, end = self._range(TRANSACTION_HALF_TOPIC)
         self._undecided.skip_to(first)
         # Nobody is asked before its producers had time to come back.
@@ -138,8 +138,8 @@ class TransactionalMessages:
         # What stands for a transaction so far: where, and how often it was asked about.
         newest: dict[tuple[str, int], tuple[int, int]] = {}
         for offset in range(first, end):
-            is_settled = offset in settled
-            if is_settled and not newest:
+            is_decided = offset in decided
+            if is_decided and not newest:
                 continue
             try:
                 found = self._read_half(offset)
@@ -153,7 +153,7 @@ class TransactionalMessages:
             original, original_times = newest.get(identity, (-1, 0))
             # A copy stands for its original, which is struck off only with the progress.
             is_copy = original >= 0 and times > original_times
-            if is_settled or prepared in settled:
+            if is_decided or prepared in decided:
                 if is_copy:
                     self._undecided.close(original)
                     del newest[identity]
@@ -178,8 +178,8 @@ class TransactionalMessages:
         return identity, times, stages.prepared_offset(message), self._due_ms(message, times)
 
     def _read_op_log(self) -> set[int]:
-        """Half messages that are settled, as far as the op queue still matters."""
-        settled: set[int] = set()
+        """Half messages that are decided, as far as the op queue still matters."""
+        decided: set[int] = set()
         first, end = self._range(TRANSACTION_OP_TOPIC)
         self._op_log.skip_to(first)
         for op_offset in range(first, end):
@@ -191,10 +191,10 @@ class TransactionalMessages:
             except Exception:
                 logger.exception("op message %d cannot be read and is left out", op_offset)
                 continue
-            settled.update(offsets)
+            decided.update(offsets)
             self._op_log.note_record(op_offset, offsets)
         self._op_log.skip_to(end)
-        return settled
+        return decided
 
     def _range(self, topic: str) -> tuple[int, int]:
         """From where a queue has to be read, and to where."""
@@ -212,7 +212,7 @@ class TransactionalMessages:
             if offset > self._offsets.query(TRANSACTION_GROUP, topic, HALF_QUEUE):
                 self._offsets.commit(TRANSACTION_GROUP, topic, HALF_QUEUE, offset)
 
-    # ---------------------------------------------------------------------- asking
+    # Asking
 
     def _look_for_new(self) -> None:
         """Half messages were stored: from now on they may have to be asked about."""
@@ -326,7 +326,7 @@ class TransactionalMessages:
         # A message from the future: the clock was set back, and its age says nothing.
         return self._steady_ms() + (wait_ms - age_ms if age_ms >= 0 else 0)
 
-    # ------------------------------------------------------------------------ timer
+    # Timer
 
     def _steady_ms(self) -> int:
         return round(self._clock.monotonic() * 1000)

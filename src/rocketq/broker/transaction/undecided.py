@@ -10,11 +10,12 @@ Everything here is arithmetic on offsets and times; nothing reads or writes a st
 
 import heapq
 from collections import OrderedDict, deque
+from typing import Final
 
-_DECISIONS_REMEMBERED = 65_536
+_DECISIONS_REMEMBERED: Final = 65_536
 """A decision that arrives twice is known as such for this many further ones."""
-_SLACK = 4_096
-"""Settled offsets that may lie around before they are swept out."""
+_SLACK: Final = 4_096
+"""Decided offsets that may lie around before they are swept out."""
 
 
 class Undecided:
@@ -45,14 +46,14 @@ class Undecided:
 
     @property
     def progress(self) -> int:
-        """The first open offset: below it everything is settled."""
+        """The first open offset: below it everything is decided."""
         order = self._order
         while order and order[0] not in self._open:
             order.popleft()
         return order[0] if order else self._end
 
     def skip_to(self, offset: int) -> None:
-        """What lies before `offset` is settled, or was never there."""
+        """What lies before `offset` is decided, or was never there."""
         self._end = max(self._end, offset)
 
     def add(self, offset: int, due_ms: int) -> None:
@@ -84,7 +85,7 @@ class Undecided:
         heapq.heappush(self._dues, (due_ms, offset))
 
     def close(self, offset: int) -> int | None:
-        """Settle a half message; returns the offset that stood for it, None if not open."""
+        """Decide a half message; returns the offset that stood for it, None if not open."""
         current = self.current(offset)
         if current not in self._open:
             return None
@@ -96,7 +97,7 @@ class Undecided:
         return current
 
     def was_closed(self, offset: int) -> bool:
-        """Whether this was settled lately: a second decision about it changes nothing."""
+        """Whether this was decided lately: a second decision about it changes nothing."""
         return offset in self._closed
 
     def current(self, offset: int) -> int:

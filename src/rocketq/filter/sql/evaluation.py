@@ -163,7 +163,7 @@ def _search(
     return found
 
 
-# --- Comparisons
+# Comparisons
 
 _COMPARISONS: Final[dict[str, _Comparison]] = {
     "<": operator.lt,
@@ -263,13 +263,13 @@ def _comparable(value: Value) -> object:
     return _double_key(value) if type(value) is float else value
 
 
-_INTEGER = re.compile(r"[+-]?\d+")
-_DOUBLE = re.compile(
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_DOUBLE: Final = re.compile(
     r"""[+-]? (?: NaN | Infinity
                 | (?: [0-9]+ (?: \. [0-9]* )? | \. [0-9]+ ) (?: [eE] [+-]? [0-9]+ )? [fFdD]? )""",
     re.VERBOSE,
 )
-_HEX_DOUBLE = re.compile(
+_HEX_DOUBLE: Final = re.compile(
     r"""([+-]? 0[xX] (?: [0-9a-fA-F]+ \.? | [0-9a-fA-F]* \. [0-9a-fA-F]+ ) [pP] [+-]? [0-9]+)
         [fFdD]?""",
     re.VERBOSE,

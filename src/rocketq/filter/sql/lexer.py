@@ -45,11 +45,11 @@ class Token(NamedTuple):
         return "the end" if self.kind is Kind.END else repr(self.text)
 
 
-_BLANKS = re.compile(r"[ \t\n\r\f]*")
-_LINE_END = re.compile(r"[\r\n]")
+_BLANKS: Final = re.compile(r"[ \t\n\r\f]*")
+_LINE_END: Final = re.compile(r"[\r\n]")
 # The longest form wins, so that 5.5 is not 5 followed by .5; at a key word that begins a
 # longer name the name wins, since the whole name is read before it is looked up.
-_TOKEN = re.compile(
+_TOKEN: Final = re.compile(
     r"""
     (?P<FLOAT>    [0-9]+ \. [0-9]* (?:[eE][+-]?[0-9]+)?
                 | \. [0-9]+ (?:[eE][+-]?[0-9]+)?

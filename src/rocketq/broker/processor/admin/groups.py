@@ -63,7 +63,7 @@ class GroupAdminProcessor:
     async def _put(self, configs: list[SubscriptionGroupConfig]) -> None:
         self._groups.put_all([self._checked(config) for config in configs])
         # Who asked for a group may rely on it: the answer waits for the file.
-        await self._groups.settled()
+        await self._groups.saved()
 
     def _checked(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         try:
@@ -76,7 +76,7 @@ class GroupAdminProcessor:
                 ResponseCode.INVALID_PARAMETER,
                 f"retryQueueNums must lie between 0 and {most} (maxQueueNums)",
             )
-        known = self._groups.find(config.group_name)
+        known = self._groups.get(config.group_name)
         current = None if known is None else known.attributes or {}
         try:
             after = apply_changes(GROUP_ATTRIBUTES, current, config.attributes or {})
@@ -90,7 +90,7 @@ class GroupAdminProcessor:
         if header.clean_offset:
             self._offsets.remove_group(header.group_name)
         self._stats.forget_group(header.group_name)
-        await self._groups.settled()
+        await self._groups.saved()
         return request.reply()
 
     async def _all(self, request: Command, connection: Connection) -> Command:
@@ -116,7 +116,7 @@ class GroupAdminProcessor:
 
     def _one(self, request: Command, connection: Connection) -> Command:
         group = request.header(GetSubscriptionGroupConfig).group
-        config = self._groups.find(group)
+        config = self._groups.get(group)
         if config is None:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -130,7 +130,7 @@ class GroupAdminProcessor:
         if header.readable is not None:
             bits = bits & ~FORBID_READ if header.readable else bits | FORBID_READ
             self._groups.set_forbidden(header.group, header.topic, bits)
-            await self._groups.settled()
+            await self._groups.saved()
         body = GroupForbidden(
             group=header.group, topic=header.topic, readable=not bits & FORBID_READ
         )

@@ -5,6 +5,8 @@ A reset is done here, in the broker: the group's next pull of a queue learns whe
 told instead and move themselves, as RocketMQ did before 5.0.
 """
 
+from typing import Final
+
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.delay import ScheduledMessages
@@ -38,8 +40,8 @@ from rocketq.remoting.headers import (
 from rocketq.store import MessageStore
 from rocketq.store.config import BrokerRole
 
-_OLDEST_RESETTABLE_CLIENT = 28
-_NO_OFFSET = 2**63 - 1
+_OLDEST_RESETTABLE_CLIENT: Final = 28
+_NO_OFFSET: Final = 2**63 - 1
 
 
 class OffsetAdminProcessor:
@@ -76,7 +78,7 @@ class OffsetAdminProcessor:
             RequestCode.GET_ALL_DELAY_OFFSET: self._all_delays,
         }
 
-    # ------------------------------------------------------------------------ resetting
+    # Resetting
 
     async def _reset(self, request: Command, connection: Connection) -> Command:
         if self._store.role is BrokerRole.SLAVE:
@@ -185,7 +187,7 @@ class OffsetAdminProcessor:
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(topic, self._live.broker.broker_name, queue_id)
 
-    # -------------------------------------------------------------------------- cloning
+    # Cloning
 
     def _clone(self, request: Command, connection: Connection) -> Command:
         header = request.header(CloneGroupOffset)
@@ -211,7 +213,7 @@ class OffsetAdminProcessor:
                 lowest[queue_id] = _NO_OFFSET
         return request.reply(body=CorrectionOffsets(correction_offsets=lowest).encode())
 
-    # ------------------------------------------------------------------- whole tables
+    # Whole tables
 
     async def _all(self, request: Command, connection: Connection) -> Command:
         # Without the offsets of pulls, which slaves of 5.5.0 cannot read.

@@ -61,7 +61,7 @@ class ProgressAdminProcessor:
             ViewBrokerStatsData.CODE: self._view,
         }
 
-    # ----------------------------------------------------------------------- topics
+    # Topics
 
     async def _topic_stats(self, request: Command, connection: Connection) -> Command:
         config = self._topic(request.header(GetTopicStatsInfo).topic)
@@ -98,7 +98,7 @@ class ProgressAdminProcessor:
         """When a message was stored; 0 when there is none."""
         return max(self._store.store_time(topic, queue_id, offset), 0) if offset >= 0 else 0
 
-    # ----------------------------------------------------------------------- groups
+    # Groups
 
     async def _consume_stats(self, request: Command, connection: Connection) -> Command:
         header = request.header(GetConsumeStats)
@@ -174,7 +174,7 @@ class ProgressAdminProcessor:
             last_timestamp=self._stored_at(topic, queue_id, consumed - 1),
         )
 
-    # ------------------------------------------------------------------------- times
+    # Times
 
     async def _time_spans(self, request: Command, connection: Connection) -> Command:
         header = request.header(QueryConsumeTimeSpan)
@@ -206,7 +206,7 @@ class ProgressAdminProcessor:
             delay_time=delay_ms,
         )
 
-    # ---------------------------------------------------------------------- statistics
+    # Statistics
 
     async def _view(self, request: Command, connection: Connection) -> Command:
         header = request.header(ViewBrokerStatsData)

@@ -1,11 +1,12 @@
 """Questions only a client can answer: passed on to it, and its answer passed back."""
 
 import asyncio
+from typing import Final
 
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.processor.admin.remarks import PRESET
+from rocketq.broker.remarks import PRESET
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.message.ids import InvalidMessageId, parse_offset_message_id
@@ -29,10 +30,10 @@ from rocketq.remoting.headers import (
 )
 from rocketq.store import MessageStore
 
-_ANSWER_WITHIN_S = 10.0
-_STATUS_WITHIN_S = 5.0
-_OLDEST_ASKABLE_CLIENT = 62
-_OLDEST_CLIENT_WITH_STATUS = 28
+_ANSWER_WITHIN_S: Final = 10.0
+_STATUS_WITHIN_S: Final = 5.0
+_OLDEST_ASKABLE_CLIENT: Final = 62
+_OLDEST_CLIENT_WITH_STATUS: Final = 28
 
 
 class RelayAdminProcessor:
@@ -68,7 +69,7 @@ class RelayAdminProcessor:
         header = request.header(ConsumeMessageDirectly)
         channel = self._channel(header.consumer_group, header.client_id)
         topic = self._topics.get(header.topic or "")
-        group = self._groups.find(header.consumer_group)
+        group = self._groups.get(header.consumer_group)
         complete = ConsumeMessageDirectly(
             consumer_group=header.consumer_group,
             client_id=header.client_id,

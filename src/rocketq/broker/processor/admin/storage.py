@@ -1,7 +1,9 @@
 """Looking into the store, and having it cleaned."""
 
+from typing import Final
+
 from rocketq.broker.clients.consumers import ConsumerTable
-from rocketq.broker.processor.admin.remarks import PRESET
+from rocketq.broker.remarks import PRESET
 from rocketq.broker.stats.runtime_info import RuntimeInfo
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.turns import Turns
@@ -11,7 +13,7 @@ from rocketq.remoting.bodies.stats import ConsumeQueueData, ConsumeQueueView
 from rocketq.remoting.headers import QueryConsumeQueue
 from rocketq.store import MessageStore
 
-_MOST_ENTRIES = 10_000
+_MOST_ENTRIES: Final = 10_000
 
 
 class StorageAdminProcessor:
@@ -43,7 +45,7 @@ class StorageAdminProcessor:
     def _figures(self, request: Command, connection: Connection) -> Command:
         return request.reply(body=KVTable(table=self._runtime_info.table()).encode())
 
-    # ------------------------------------------------------------------ queue entries
+    # Queue entries
 
     async def _queue_entries(self, request: Command, connection: Connection) -> Command:
         header = request.header(QueryConsumeQueue)
@@ -81,7 +83,7 @@ class StorageAdminProcessor:
         encoded = await self._turns.in_thread(body.encode)
         return request.reply(body=encoded, remark=PRESET if entries else missing)
 
-    # ----------------------------------------------------------------------- cleaning
+    # Cleaning
 
     async def _clean_expired_queues(self, request: Command, connection: Connection) -> Command:
         self._store.clean_expired_queues()

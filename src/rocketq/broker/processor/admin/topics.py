@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.admin.paging import page_of
-from rocketq.broker.processor.admin.remarks import PRESET
+from rocketq.broker.remarks import PRESET
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.attributes import (
     MESSAGE_TYPE,
@@ -110,7 +110,7 @@ class TopicAdminProcessor:
         if changed:
             self._topics.put_all(changed)
         # Who asked for a topic may rely on it: the answer waits for the file.
-        await self._topics.settled()
+        await self._topics.published()
 
     def _check_name(self, topic: str) -> None:
         check_topic_name(topic)
@@ -153,7 +153,7 @@ class TopicAdminProcessor:
             self._offsets.remove_topic(name)
             self._stats.forget_topic(name)
             await self._store.delete_topic(name)
-        await self._topics.settled()
+        await self._topics.published()
         return request.reply()
 
     def _pop_retry_topics(self, topic: str) -> list[str]:

@@ -8,7 +8,7 @@ each window of five seconds; others have the broker's.
 from rocketq.broker.config import LiveConfig
 
 
-class ColdDataLimits:
+class ColdReadLimits:
     """The limits by group. In memory only, as RocketMQ keeps them."""
 
     def __init__(self, live: LiveConfig) -> None:

@@ -1,6 +1,8 @@
 """Limits for groups that read cold data, and how the log is read ahead."""
 
-from rocketq.broker.cold_data import ColdDataLimits
+from typing import Final
+
+from rocketq.broker.cold_read_limits import ColdReadLimits
 from rocketq.common import json
 from rocketq.common.config import ConfigError, parse_properties
 from rocketq.common.numbers import parse_natural
@@ -8,13 +10,13 @@ from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, 
 from rocketq.remoting.headers import SetCommitLogReadMode
 from rocketq.store import MessageStore
 
-_NORMAL = 0
+_NORMAL: Final = 0
 
 
-class ColdDataAdminProcessor:
+class ColdReadAdminProcessor:
     """Sets and shows the limits."""
 
-    def __init__(self, limits: ColdDataLimits, store: MessageStore) -> None:
+    def __init__(self, limits: ColdReadLimits, store: MessageStore) -> None:
         self._limits = limits
         self._store = store
 
