@@ -340,7 +340,7 @@ def test_keys_choose_queues_as_javas_clients_do(
 def test_rows_may_be_chosen_and_keep_their_numbers() -> None:
     fine = {"tags": None, "keys": None, "properties": None}
     table = table_of([{**fine, "body": b"%d" % number} for number in range(5)])
-    encoded, after = batch_rows(table).encode(Numbers(np.array([4, 1], np.int32)), 0, 1000, 10)
+    encoded, after = batch_rows(table).encode(Numbers(np.array([4, 1], np.int32).data), 0, 1000, 10)
     (_, first, raw), (_, second, _) = split_batch(bytes(encoded))
     assert (after, bytes(first), bytes(second)) == (2, b"4", b"1")
     assert decode_properties(raw)["UNIQ_KEY"].endswith("00000004")

@@ -22,6 +22,10 @@ cdef inline unsigned char* viewed(object view) noexcept:
     return <unsigned char*> PyMemoryView_GET_BUFFER(view).buf
 
 
+cdef inline int* viewed_int32s(object view) noexcept:
+    return <int*> PyMemoryView_GET_BUFFER(view).buf
+
+
 cdef inline int* int32s(bytearray out) noexcept:
     return <int*> PyByteArray_AS_STRING(out)
 

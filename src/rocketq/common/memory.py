@@ -45,6 +45,11 @@ def viewed(view: memoryview) -> memoryview:
     return view
 
 
+def viewed_int32s(view: memoryview) -> memoryview:
+    """The same of bytes that are a row of int32, in the machine's own order."""
+    return view.cast("i") if len(view) else view
+
+
 def int32s(out: bytearray) -> memoryview:
     """A bytearray as a row of int32, in the machine's own order."""
     return memoryview(out).cast("i") if out else memoryview(array.array("i"))

@@ -1,7 +1,7 @@
 """The columns of a table on its way to brokers, in the forms the encoder takes.
 
-Arrow keeps a column in a few buffers; `batch_rows` reads those. What the table gives in another
-form is brought into shape here, a column at a time.
+Arrow keeps a column in a few buffers, which `rocketq.spark.write.encoder` reads. What the table
+gives in another form is brought into shape here, a column at a time.
 """
 
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def numbers(column: pa.Array | None) -> Numbers | None:
     if column is None:
         return None
     filled = pc.fill_null(column, 0).cast(pa.int32())
-    return Numbers(filled.to_numpy(zero_copy_only=False))
+    return Numbers(filled.to_numpy(zero_copy_only=False).data)
 
 
 def map_parts(column: pa.Array | None) -> tuple[Numbers, Texts, Texts] | None:
@@ -87,7 +87,7 @@ def map_parts(column: pa.Array | None) -> tuple[Numbers, Texts, Texts] | None:
     if column.null_count:
         # The offsets of a null map may enclose entries that nobody sees.
         column = pc.if_else(column.is_valid(), column, pa.scalar([], column.type))
-    ends = Numbers(np.ascontiguousarray(column.offsets.to_numpy(zero_copy_only=False)))
+    ends = Numbers(np.ascontiguousarray(column.offsets.to_numpy(zero_copy_only=False)).data)
     return ends, texts(column.keys), texts(column.items)
 
 

@@ -191,7 +191,7 @@ class RowWriter:
         delay_level: int,
     ) -> None:
         """Cut rows into requests and send them."""
-        places = None if chosen is None else Numbers(np.ascontiguousarray(chosen))
+        places = None if chosen is None else Numbers(np.ascontiguousarray(chosen).data)
         at, end = 0, rows.count if places is None else places.count
         # Brokers take no delay for batches: such rows go one by one.
         most = self._options.batch_messages if delay_level <= 0 else 1
