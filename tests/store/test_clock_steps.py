@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
+from rocketq.message.record.reader import decode_records
 from rocketq.store import MessageStore, StoreConfig
 from rocketq.store.inspect.check import Severity, check_store
 
@@ -139,3 +140,52 @@ def test_a_checksum_that_is_wanted_from_now_on_costs_no_message_from_before(
     asyncio.run(more(150, tmp_path / "again"))
     strict = config_of(tmp_path / "again", force_verify_prop_crc=True)
     assert asyncio.run(found_in(strict)) == positions
+
+
+def test_the_index_follows_the_log_and_not_the_clock(tmp_path: Path) -> None:
+    """Its files are named by the time; a clock that is set back must not change their order."""
+    clock = ManualClock()
+    config = small_config(tmp_path)
+
+    async def put(start: int, stop: int) -> None:
+        async with MessageStore(config, clock=clock) as store:
+            for number in range(start, stop):
+                clock.set_wall(clock.now_ms() - 60_000)
+                store.append(message(b"%d" % number, keys=f"key{number}"))
+
+    async def find() -> int:
+        async with MessageStore(config, clock=clock) as store:
+            assert store._index is not None
+            for number in range(400):
+                found = store.query_keys("orders", f"key{number}", 8, 0, 1 << 60).buffers
+                bodies = [m.body for buffer in found for m in decode_records(buffer)]
+                assert b"%d" % number in bodies
+            return len(store._index.files)
+
+    asyncio.run(put(0, 300))
+    asyncio.run(put(300, 400))
+    assert asyncio.run(find()) == asyncio.run(find()) == 7
+
+
+def test_an_index_file_with_a_damaged_head_is_made_again(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+
+    async def put() -> None:
+        async with MessageStore(config) as store:
+            for number in range(200):
+                store.append(message(b"%d" % number, keys=f"key{number}"))
+
+    asyncio.run(put())
+    last = max((tmp_path / "index").iterdir())
+    data = bytearray(last.read_bytes())
+    data[24:32] = b"\x7f" * 8  # where its last message lies
+    last.write_bytes(data)
+
+    async def find() -> None:
+        async with MessageStore(config) as store:
+            store.append(message(b"200", keys="key200"))
+            for number in range(201):
+                found = store.query_keys("orders", f"key{number}", 8, 0, 1 << 60).buffers
+                assert b"%d" % number in [m.body for b in found for m in decode_records(b)], number
+
+    asyncio.run(find())

@@ -298,3 +298,48 @@ def test_rocketq_recovers_a_store_whose_java_broker_was_killed(tmp_path: Path) -
     for queue_id in range(QUEUES):
         more = [b"from java %d" % number for number in range(queue_id, 200, QUEUES)]
         assert served[queue_id] == expected(queue_id) + more
+
+
+def live_twice(root: Path, killed_copy: Path | None = None) -> None:
+    """The topic was deleted once, and has half as many messages in its second life."""
+
+    async def write() -> None:
+        async with MessageStore(config_of(root)) as store:
+            for number in range(MESSAGES):
+                store.append(message(b"old", topic=TOPIC, queue_id=number % QUEUES, keys="old"))
+            await store.delete_topic(TOPIC)
+            for number in range(MESSAGES // 2):
+                body = b"message %d" % number
+                store.append(message(body, topic=TOPIC, queue_id=number % QUEUES))
+            if killed_copy is not None:
+                shutil.copytree(root, killed_copy)
+
+    asyncio.run(write())
+    write_topics(killed_copy or root)
+
+
+def test_java_goes_on_with_the_second_life_of_a_topic(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    root.mkdir()
+    live_twice(root)
+    with java_on(tmp_path) as broker:
+        for queue_id in range(QUEUES):
+            assert broker.pull_all(queue_id) == expected(queue_id, MESSAGES // 2)
+        for number in range(90):
+            broker.send(number % QUEUES, b"from java %d" % number, f"java{number}")
+    for _ in range(2):
+        served = served_by_rocketq(root)
+        for queue_id in range(QUEUES):
+            more = [b"from java %d" % number for number in range(queue_id, 90, QUEUES)]
+            assert served[queue_id] == expected(queue_id, MESSAGES // 2) + more
+
+
+def test_the_second_life_is_whole_after_java_has_mixed_it_with_the_first(tmp_path: Path) -> None:
+    """A Java broker that has to recover brings deleted messages back; rocketq does not."""
+    live_twice(tmp_path / "running", tmp_path / "store")
+    with java_on(tmp_path) as broker:
+        broker.send(0, b"from java", "java")
+    for _ in range(2):
+        served = served_by_rocketq(tmp_path / "store")
+        assert served[0] == [*expected(0, MESSAGES // 2), b"from java"]
+        assert served[1:] == [expected(queue_id, MESSAGES // 2) for queue_id in (1, 2)]

@@ -112,6 +112,8 @@ class Recovery:
             self._log.end_at(0)
             return report
         progress = self._checkpoint.progress
+        if self._index is not None:
+            self._index.fit_to_log(self._log.segments[-1].end)
         if self._index is not None and crashed and (progress is None or not progress.is_same_boot):
             self._index.rebuild_last(_NO_END)
         report.start = self._start(crashed)

@@ -97,12 +97,34 @@ class Index:
                 self._disk.remove(path)
                 continue
             self._open(path)
-        if self._files:
+        self._choose_current()
+
+    def _choose_current(self) -> None:
+        self.current = None
+        if self._files and not self._files[-1].is_full:
             self.current = self._files[-1]
-            if self.current.is_full:
-                self.current = None
-            else:
-                self._make_slots_safe()
+            self._make_slots_safe()
+
+    def fit_to_log(self, log_stop: int) -> None:
+        """Drop files that cannot be of this log, and have the others in its order.
+
+        Names do not give the order where the clock was set back.
+        """
+        for number in reversed(range(len(self._files))):
+            file, segment = self._files[number], self._segments[number]
+            is_right = 0 <= file.begin_position <= file.end_position < max(log_stop, 1)
+            if not is_right or file.count > file.max_entries:
+                logger.warning("%s is damaged: removed, to be made again", segment.path)
+                del self._files[number], self._segments[number]
+                file.close()
+                segment.remove()
+        order = sorted(
+            range(len(self._files)),
+            key=lambda n: (self._files[n].end_position, self._segments[n].path.name),
+        )
+        self._files = [self._files[n] for n in order]
+        self._segments = [self._segments[n] for n in order]
+        self._choose_current()
 
     def _open(self, path: Path) -> IndexFile:
         segment = Segment(path, 0, self._size, self._disk)
@@ -143,11 +165,11 @@ class Index:
         return file
 
     def _add_file(self) -> IndexFile:
-        now_ms = self._now_ms()
-        path = self._folder / index_file_name(now_ms)
-        while path.exists():
-            now_ms += 1
-            path = self._folder / index_file_name(now_ms)
+        name = index_file_name(self._now_ms())
+        if self._segments:
+            # Files are read in the order of their names, and clocks are set back.
+            name = max(name, f"{int(self._segments[-1].path.name) + 1:017d}")
+        path = self._folder / name
         self._disk.create(path, self._size, reserve=False)
         self._has_new_files = True
         before = self._files[-1] if self._files else None
@@ -229,7 +251,7 @@ class Index:
                 continue
             if file.begin_position > reached:
                 found.append((number, reached, file.begin_position))
-            reached = file.end_position
+            reached = max(reached, file.end_position)
         return found
 
     def fill_gap(self, number: int, records: Iterator[tuple[int, RecordFields]]) -> int:
