@@ -5,18 +5,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rocketq.admin import brokers, topics
-from rocketq.admin.errors import AdminError
+from rocketq.admin.errors import AdminError, UnknownTopic
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.common.errors import RocketqError
 from rocketq.message.names import RETRY_PREFIX, dlq_topic, retry_topic
 from rocketq.message.queue import MessageQueue
+from rocketq.remoting.bodies.assignment import SetMessageRequestMode
 from rocketq.remoting.bodies.connections import (
     ConsumerConnection,
     ProducerConnection,
     ProducerTable,
 )
-from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
+from rocketq.remoting.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
 from rocketq.remoting.bodies.running_info import ConsumerRunningInfo
 from rocketq.remoting.bodies.stats import ConsumeStats, ConsumeStatsList
 from rocketq.remoting.codes import RequestCode, ResponseCode
@@ -56,6 +57,24 @@ async def create(api: BrokerApi, config: SubscriptionGroupConfig, addresses: Ite
     """Make or change a group on brokers."""
     for address in addresses:
         await api.create_group(address, config)
+
+
+async def create_list(
+    api: BrokerApi, configs: Iterable[SubscriptionGroupConfig], address: str
+) -> None:
+    """Make or change many groups on a broker with one request."""
+    body = SubscriptionGroupList(group_config_list=list(configs)).encode()
+    await api.invoke(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body)
+
+
+async def set_mode(
+    api: BrokerApi, address: str, topic: str, group: str, mode: str, share: int
+) -> None:
+    """Have a group pull or pop a topic."""
+    wanted = SetMessageRequestMode(
+        topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share
+    )
+    await api.invoke(address, RequestCode.SET_MESSAGE_REQUEST_MODE, wanted.encode())
 
 
 async def delete(
@@ -124,7 +143,11 @@ async def _connection_at(api: BrokerApi, address: str, group: str) -> ConsumerCo
 
 async def _addresses_of(api: BrokerApi, group: str) -> list[str]:
     """The brokers a group is at home on: those of its retry topic."""
-    return topics.reading_addresses(await topics.route(api, retry_topic(group)))
+    try:
+        route = await topics.route(api, retry_topic(group))
+    except UnknownTopic:
+        raise AdminError(f"no broker knows the consumer group {group}") from None
+    return topics.reading_addresses(route)
 
 
 async def producer_connection(api: BrokerApi, group: str, topic: str) -> ProducerConnection:
@@ -212,6 +235,22 @@ async def clients_by_queue(api: BrokerApi, group: str) -> dict[MessageQueue, str
         if info is not None:
             found.update(dict.fromkeys(info.mq_table, member.client_id.split("@")[0]))
     return found
+
+
+async def running_info(
+    api: BrokerApi, group: str, client_id: str, *, broker: str | None = None, stacks: bool = False
+) -> ConsumerRunningInfo:
+    """What one member says about itself, asked through a broker that knows it."""
+    header = GetConsumerRunningInfo(consumer_group=group, client_id=client_id, jstack_enable=stacks)
+    refusal: RocketqError | None = None
+    for address in [broker] if broker else await _addresses_of(api, group):
+        try:
+            reply = await api.invoke(address, header)
+        except RocketqError as error:
+            refusal = error
+        else:
+            return ConsumerRunningInfo.decode(reply.body)
+    raise refusal or AdminError(f"{client_id} is not connected")
 
 
 async def _running_info(

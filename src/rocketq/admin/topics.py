@@ -14,10 +14,15 @@ from rocketq.message.flags import Permission
 from rocketq.message.names import AUTO_CREATE_TOPIC, is_dlq_topic, is_retry_topic
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.groups import GroupList
-from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.bodies.registration import TopicConfig, TopicConfigList
 from rocketq.remoting.bodies.route import BrokerData, TopicRouteData
 from rocketq.remoting.bodies.stats import BrokerStatsData, TopicStatsTable
-from rocketq.remoting.headers import CreateTopic, QueryTopicConsumeByWho, ViewBrokerStatsData
+from rocketq.remoting.headers import (
+    CreateTopic,
+    CreateTopicList,
+    QueryTopicConsumeByWho,
+    ViewBrokerStatsData,
+)
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
@@ -234,6 +239,12 @@ async def create(
     )
     for address in addresses:
         await api.invoke(address, header)
+
+
+async def create_list(api: BrokerApi, configs: Iterable[TopicConfig], address: str) -> None:
+    """Make or change many topics on a broker with one request."""
+    body = TopicConfigList(topic_config_list=list(configs)).encode()
+    await api.invoke(address, CreateTopicList(), body)
 
 
 async def delete(api: BrokerApi, topic: str, cluster: str) -> None:

@@ -4,6 +4,7 @@ Each is a module of its own, imported when it is called for. What help shows of 
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -72,5 +73,9 @@ def run() -> None:
     command: Run = importlib.import_module(lazy.module).run
     try:
         command(f"{_PROGRAM} {name}", arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         raise SystemExit(code) from None
+    except BrokenPipeError:
+        # Whoever read it has seen enough; what is left must not fail again at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,22 +3,43 @@
 import sys
 
 # Importing a family declares its sub-commands.
-from rocketq.cli.admin import brokers, groups, messages, name_servers, offsets, topics
+from rocketq.cli.admin import (
+    batches,
+    brokers,
+    cold_data,
+    consumer_status,
+    exports,
+    groups,
+    messages,
+    name_servers,
+    offsets,
+    replication,
+    send_times,
+    topics,
+    traces,
+)
 from rocketq.cli.admin.command import TABLE
 from rocketq.cli.commands import command, found_name, group, summary_of
 
 __all__ = [
+    "batches",
     "brokers",
+    "cold_data",
+    "consumer_status",
+    "exports",
     "groups",
     "messages",
     "name_servers",
     "offsets",
+    "replication",
     "run",
     "run_as_mqadmin",
+    "send_times",
     "topics",
+    "traces",
 ]
 
-run = group("Everything mqadmin does, with its names and options; --json prints data.", TABLE)
+run = group("mqadmin's sub-commands, with its names and options; --json prints data.", TABLE)
 
 _USAGE_ERROR = 2
 

@@ -1,5 +1,6 @@
 """Sub-commands that find, read and send messages."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -235,6 +236,54 @@ async def print_msg(
                 )
         lines.append(_DASHES)
     return Report(data, lines)
+
+
+@command("printMsgByQueue")
+async def print_msg_by_queue(
+    api: BrokerApi,
+    topic: Topic,
+    broker_name: Annotated[
+        str, Option("-a", "--brokerName", metavar="NAME", help="The broker, by its name.")
+    ],
+    queue_id: Annotated[int, Option("-i", "--queueId", metavar="ID", help="The queue.")],
+    charset: Annotated[
+        str, Option("-c", "--charsetName", metavar="CHARSET", help="Of the bodies.")
+    ] = "UTF-8",
+    tags: Annotated[
+        str, Option("-s", "--subExpression", metavar="TAGS", help="TagA || TagB")
+    ] = "*",
+    begin: Begin = None,
+    end: End = None,
+    print_messages: Annotated[
+        str | None, Option("-p", "--printMsg", metavar="true|false", help="[false]")
+    ] = None,
+    print_body: Annotated[
+        str | None, Option("-d", "--printBody", metavar="true|false", help="[false]")
+    ] = None,
+    count_tags: Annotated[
+        str | None, Option("-f", "--calculateByTag", metavar="true|false", help="[false]")
+    ] = None,
+) -> Report:
+    """Print Message Detail by queueId."""
+    parts = await messages.ranges(
+        api,
+        topic,
+        broker_name=broker_name,
+        queue_id=queue_id,
+        begin_ms=parse_optional_time(begin),
+        end_ms=parse_optional_time(end),
+    )
+    found: list[MessageExt] = []
+    for part in parts:
+        async for pulled in messages.read(api, part, tags=tags):
+            found += pulled.messages
+    lines: list[str] = []
+    if flag(print_messages):
+        lines += [_line(m, charset if flag(print_body) else None) for m in found]
+    if flag(count_tags):
+        counts = Counter(message.tags for message in found if message.tags)
+        lines += [f"Tag: {tag:<30} Count: {count}" for tag, count in counts.most_common()]
+    return Report([message_data(m) for m in found], lines)
 
 
 @command("consumeMessage")

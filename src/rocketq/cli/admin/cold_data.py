@@ -1,0 +1,81 @@
+"""Sub-commands about cold data, and about replication as a broker sees it."""
+
+from typing import Annotated, Any
+
+import orjson
+
+from rocketq.admin import brokers, cold_data
+from rocketq.cli.admin.command import BrokerAddress, Cluster, Group, Report, command, either
+from rocketq.cli.commands import Option, UsageError
+from rocketq.client.cluster.rpc import BrokerApi
+
+
+@command("getColdDataFlowCtrInfo")
+async def get_cold_data_flow_ctr_info(
+    api: BrokerApi, broker: BrokerAddress = None, cluster: Cluster = None
+) -> Report:
+    """Get cold data flow ctr info."""
+    either(broker, cluster)
+    data: dict[str, Any] = {}
+    lines = []
+    for address in await brokers.targets(api, broker, cluster):
+        table = await cold_data.limits(api, address)
+        data[address] = table
+        lines.append(f"============{address}============")
+        if table:
+            lines += orjson.dumps(table, option=orjson.OPT_INDENT_2).decode().splitlines()
+        else:
+            lines.append(f"Broker[{address}] has no cold ctr table !")
+    return Report(data, lines)
+
+
+@command("updateColdDataFlowCtrGroupConfig")
+async def update_cold_data_flow_ctr_group_config(
+    api: BrokerApi,
+    group: Group,
+    threshold: Annotated[
+        int, Option("-v", "--threshold", metavar="BYTES", minimum=0, help="Cold bytes it may read.")
+    ],
+    broker: BrokerAddress = None,
+    cluster: Cluster = None,
+) -> Report:
+    """Add or update cold data flow ctr group config."""
+    either(broker, cluster)
+    addresses = await brokers.targets(api, broker, cluster)
+    for address in addresses:
+        await cold_data.set_limit(api, address, group, threshold)
+    lines = [f"updateColdDataFlowCtrGroupConfig success, {address}" for address in addresses]
+    return Report({"group": group, "threshold": threshold, "brokers": addresses}, lines)
+
+
+@command("removeColdDataFlowCtrGroupConfig")
+async def remove_cold_data_flow_ctr_group_config(
+    api: BrokerApi, group: Group, broker: BrokerAddress = None, cluster: Cluster = None
+) -> Report:
+    """Remove consumer from cold ctr config."""
+    either(broker, cluster)
+    addresses = await brokers.targets(api, broker, cluster)
+    for address in addresses:
+        await cold_data.remove_limit(api, address, group)
+    lines = [f"remove broker cold read threshold success, {address}" for address in addresses]
+    return Report({"group": group, "brokers": addresses}, lines)
+
+
+@command("setCommitLogReadAheadMode")
+async def set_commit_log_read_ahead_mode(
+    api: BrokerApi,
+    mode: Annotated[
+        int, Option("-m", "--commitLogReadAheadMode", metavar="0|1", help="0 normal, 1 random.")
+    ],
+    broker: BrokerAddress = None,
+    cluster: Cluster = None,
+) -> Report:
+    """Set read ahead mode for all commitlog files."""
+    either(broker, cluster)
+    if mode not in (0, 1):
+        raise UsageError("set the read mode error; 0 is default, 1 random read")
+    data, lines = {}, []
+    for address in await brokers.targets(api, broker, cluster):
+        data[address] = await cold_data.set_read_ahead(api, address, mode)
+        lines += [f"============{address}============", data[address]]
+    return Report(data, lines)
