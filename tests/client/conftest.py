@@ -5,7 +5,6 @@ NameServer's address, or several separated by commas) every test runs against th
 as well, marked `peers`.
 """
 
-import asyncio
 import contextlib
 import os
 import uuid
@@ -23,6 +22,7 @@ from rocketq.message.queue import MessageQueue
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.testing import LocalBroker
+from tests.waiting import eventually
 
 PEERS = [text for text in os.environ.get("ROCKETQ_PEER_NAMESRV", "").split(",") if text]
 
@@ -56,9 +56,7 @@ class BrokerUnderTest:
                 topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, **config
             ),
         )
-        async with asyncio.timeout(30):
-            while await self.client.api.route(topic) is None:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: self.client.api.route(topic), f"a route of {topic}")
         return topic
 
     async def messages(self, topic: str) -> list[MessageExt]:
@@ -93,13 +91,17 @@ class BrokerUnderTest:
         RocketMQ answers a send before the message can be read, and before the NameServer
         knows of a topic that it has created.
         """
-        async with asyncio.timeout(30):
-            while True:
-                with contextlib.suppress(NoRoute):
-                    found = await self.messages(topic)
-                    if len(found) >= count:
-                        return found
-                await asyncio.sleep(0.01)
+
+        async def enough() -> list[MessageExt] | None:
+            with contextlib.suppress(NoRoute):
+                found = await self.messages(topic)
+                if len(found) >= count:
+                    return found
+            return None
+
+        found = await eventually(enough, f"{count} messages in {topic}")
+        assert found is not None
+        return found
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,7 @@ async def test_a_directory_that_another_process_has_open_is_not_touched(tmp_path
 def test_a_released_lock_can_be_taken_again(tmp_path: Path) -> None:
     for _ in range(3):
         lock = DirectoryLock(tmp_path)
-        lock.acquire()
+        lock.acquire()  # raises StoreLocked while somebody has it
         lock.release()
 
 

@@ -14,6 +14,7 @@ from rocketq.message.message import Message
 from rocketq.remoting.errors import RequestTimeout
 from rocketq.remoting.wire.command import Command
 from tests.client.scripted_broker import ScriptedBroker, ScriptedCluster, scripted_cluster
+from tests.waiting import eventually
 
 MESSAGE = Message("topic", b"x", keys=["k"])
 
@@ -249,7 +250,7 @@ async def test_a_cancelled_send_is_not_retried() -> None:
 
         cluster["a"].answer = later
         future = producer.send_soon(MESSAGE)
-        await asyncio.sleep(0.05)
+        await eventually(lambda: cluster.sends == ["a"], "the request at the broker")
         future.cancel()
         answered.set()
         await producer.flush()

@@ -1,7 +1,6 @@
 """The pull consumer and the pull schedule."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -14,7 +13,7 @@ from rocketq.client.producer.producer import Producer
 from rocketq.message.message import Message
 from rocketq.message.queue import MessageQueue
 from tests.client.consuming import QUICK_REBALANCE, Broker, Received, bodies, send_all
-from tests.waiting import eventually, patiently
+from tests.waiting import eventually, patiently, wait_until
 
 
 async def test_single_pulls_and_what_they_answer(broker: Broker, producer: Producer) -> None:
@@ -163,9 +162,7 @@ async def test_a_schedule_works_without_an_event_loop_too(
             turn.consumer.update_consume_offset(queue, result.next_offset)
 
         with schedule:
-            deadline = time.monotonic() + 20
-            while len(received) < 10 and time.monotonic() < deadline:
-                time.sleep(0.005)
+            wait_until(lambda: len(received) >= 10, "all messages")
 
     await asyncio.to_thread(run)
     assert sorted(received.bodies) == sorted(sent)

@@ -442,8 +442,10 @@ async def test_a_listener_that_never_returns_does_not_hold_up_the_close(
         await asyncio.Event().wait()
 
     consumer = consuming(broker, topic, on_message, close_timeout_s=0.05)
-    async with consumer:
-        await began.wait()
+    await consumer.start()
+    await began.wait()
+    async with asyncio.timeout(5):  # the listener would take for ever
+        await consumer.close()
 
 
 async def test_a_group_can_be_used_once_in_an_instance(broker: Broker) -> None:
