@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketq.broker.processor.plain_send import look_through_properties
+from rocketq.broker.processor.plain_send import PropertyLook
 from rocketq.message import Message
 from rocketq.message.flags import SysFlag
 from rocketq.message.ids import parse_offset_message_id
@@ -375,7 +375,9 @@ async def test_the_name_of_a_topic_is_known_when_its_first_message_is_acknowledg
 def test_only_plain_properties_take_the_short_way(
     properties: bytes, plain: tuple[int, int, bool] | None
 ) -> None:
-    at, size, waits = look_through_properties(properties)
+    look = PropertyLook()
+    size = look.unique_size if look.through(properties) else 0
+    at, waits = look.unique_at, look.waits
 
     assert (at, size, waits) == plain if plain else size == 0
 

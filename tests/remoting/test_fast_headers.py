@@ -11,10 +11,12 @@ from rocketq.remoting.headers import (
     SendMessageResponse,
     SendMessageV2,
 )
-from rocketq.remoting.hot.headers import PullFields, SendFields, scan_pull, scan_send_v2
-from rocketq.remoting.hot.replies import SendReplies, reply_to_pull
+from rocketq.remoting.hot.pull import PullFields, read_pull, reply_to_pull
+from rocketq.remoting.hot.send import SendFields, SendReplies, read_send
 from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import all_recorded
+
+pytestmark = pytest.mark.usefixtures("scanning")
 
 texts = st.text(max_size=12) | st.text('"\\/\n\x01\x02é😀 ', max_size=8)
 int32s = st.integers(-(2**31), 2**31 - 1)
@@ -107,13 +109,13 @@ def test_sends_are_read_as_in_general(
     header: SendMessageV2, form: SerializeType, more: dict[str, str]
 ) -> None:
     request = received(Command.request(header, ext=more), form)
-    assert_same_send(scan_send_v2(request), request.header(SendMessageV2))
+    assert_same_send(read_send(request), request.header(SendMessageV2))
 
 
 @given(pull_headers, forms)
 def test_pulls_are_read_as_in_general(header: PullMessage, form: SerializeType) -> None:
     request = received(Command.request(header), form)
-    assert_same_pull(scan_pull(request), request.header(PullMessage))
+    assert_same_pull(read_pull(request), request.header(PullMessage))
 
 
 def test_recorded_sends_and_pulls_are_read_as_in_general() -> None:
@@ -127,15 +129,15 @@ def test_recorded_sends_and_pulls_are_read_as_in_general() -> None:
             RequestCode.SEND_BATCH_MESSAGE,
             RequestCode.SEND_REPLY_MESSAGE_V2,
         ):
-            fields = scan_send_v2(request)
+            fields = read_send(request)
             assert_same_send(fields, request.header(SendMessageV2))
             # And once more after the ext fields were taken out.
-            assert_same_send(scan_send_v2(request), request.header(SendMessageV2))
+            assert_same_send(read_send(request), request.header(SendMessageV2))
             assert_same_send(fields, request.header(SendMessageV2))
             sends += 1
         elif request.code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE):
-            assert_same_pull(scan_pull(request), request.header(PullMessage))
-            assert_same_pull(scan_pull(request), request.header(PullMessage))
+            assert_same_pull(read_pull(request), request.header(PullMessage))
+            assert_same_pull(read_pull(request), request.header(PullMessage))
             pulls += 1
     assert sends > 30
     assert pulls > 30
@@ -146,7 +148,7 @@ def test_recorded_sends_and_pulls_are_read_as_in_general() -> None:
 def test_numbers_that_are_none_take_the_general_way(form: SerializeType, number: str) -> None:
     send = received(Command(310, ext_fields={"b": "t", "e": number}), form)
     pull = received(Command(11, ext_fields={"topic": "t", "queueId": number}), form)
-    for fields in (scan_send_v2(send), scan_pull(pull)):
+    for fields in (read_send(send), read_pull(pull)):
         if number == "":
             assert fields is not None
             assert fields.queue_id == 0
@@ -157,7 +159,7 @@ def test_numbers_that_are_none_take_the_general_way(form: SerializeType, number:
 def test_native_numbers_and_booleans_are_read() -> None:
     header = b'{"code":310,"extFields":{"b":"t","d":4,"e":-1,"g":1700000000000,"k":false,"m":true}}'
     frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
-    fields = scan_send_v2(decode_frame(frame))
+    fields = read_send(decode_frame(frame))
     assert fields is not None
     assert (fields.default_topic_queue_nums, fields.queue_id) == (4, -1)
     assert fields.born_timestamp == 1_700_000_000_000
@@ -167,7 +169,7 @@ def test_native_numbers_and_booleans_are_read() -> None:
 def test_text_that_is_not_unicode_is_replaced() -> None:
     header = b'{"code":310,"extFields":{"b":"t\xff","i":"a\\u0001\xc3\x28\\u0002"}}'
     frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
-    fields = scan_send_v2(decode_frame(frame))
+    fields = read_send(decode_frame(frame))
     assert fields is not None
     assert fields.topic == "t�"
     assert fields.topic_bytes == "t�".encode()

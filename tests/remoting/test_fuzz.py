@@ -9,8 +9,8 @@ import pytest
 from rocketq.remoting import Command, Connection, RequestCode, RunRoute, SerializeType
 from rocketq.remoting.bodies.heartbeat import HeartbeatData
 from rocketq.remoting.headers import PullMessage, SendMessageV2
-from rocketq.remoting.hot.headers import scan_pull, scan_send_v2
-from rocketq.remoting.hot.replies import SendReplies
+from rocketq.remoting.hot.pull import read_pull
+from rocketq.remoting.hot.send import SendReplies, read_send
 from rocketq.remoting.link.server import Routes
 from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import recorded
@@ -25,12 +25,12 @@ def routes() -> Routes:
 
     def send(requests: list[Command], connection: Connection) -> list[Command]:
         for request in requests:
-            if scan_send_v2(request) is None:
+            if read_send(request) is None:
                 request.header(SendMessageV2)
         return [replies.reply(request, 0, bytes(8), 1, 2, 3, None) for request in requests]
 
     def pull(request: Command, connection: Connection) -> Command:
-        if scan_pull(request) is None:
+        if read_pull(request) is None:
             request.header(PullMessage)
         return request.reply()
 
@@ -193,6 +193,6 @@ def test_mutations_of_recorded_frames_decode_or_are_refused_but_never_crash() ->
         understood += 1
         assert repr(command)
         assert command.encode()
-        scan_send_v2(command)
-        scan_pull(command)
+        read_send(command)
+        read_pull(command)
     assert understood

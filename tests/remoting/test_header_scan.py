@@ -1,20 +1,24 @@
 """The scan of a raw header reads what the general decoders read, or leaves it to them.
 
-Compiled, frames go through the scan; here the same headers go through the general decoders
-too, and both must say the same. Uncompiled there is only one way, and nothing to differ.
+Frames go through the scan, here uncompiled as well; the same headers go through the general
+decoders too, and both must say the same.
 """
 
 import json
 import struct
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.remoting import BadFrame, Command, SerializeType
+from rocketq.remoting.hot.send import read_send
 from rocketq.remoting.wire.binary_header import decode_binary_header
 from rocketq.remoting.wire.frame import decode_frame
 from rocketq.remoting.wire.json_header import HeaderFields, decode_json_header
+
+pytestmark = pytest.mark.usefixtures("scanning")
 
 texts = st.text(max_size=12) | st.text('"\\/\b\n\r\t\x01\x02é😀 ', max_size=6)
 values = (
@@ -112,3 +116,24 @@ def test_binary_headers_are_read_alike_damaged_or_not(
         at = data.draw(st.integers(0, len(header) - 1))
         header[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     assert_read_alike(bytes(header), SerializeType.ROCKETMQ)
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+@pytest.mark.parametrize("size", [255, 256, 257, 513])
+def test_a_field_with_a_very_long_name_keeps_it(kind: SerializeType, size: int) -> None:
+    command = Command(1, ext_fields={"n" * size: "v", "b": "topic"}, serialize_type=kind)
+    assert decode_frame(b"".join(command.encode())).ext_fields == command.ext_fields
+
+
+def test_a_plain_header_is_scanned() -> None:
+    command = Command(310, opaque=7, ext_fields={"b": "topic", "e": "3"})
+    decoded = decode_frame(b"".join(command.encode()))
+    fields = read_send(decoded)
+    assert fields is not None
+    assert (fields.topic, fields.queue_id) == ("topic", 3)
+    # Of what stands in a header twice the last one counts, as in JSON.
+    doubled = b'{"code":1,"extFields":{"e":"1","e":"2"},"opaque":1}'
+    frame = struct.pack(">ii", 4 + len(doubled), len(doubled)) + doubled
+    twice = read_send(decode_frame(frame))
+    assert twice is not None
+    assert twice.queue_id == 2

@@ -1,12 +1,18 @@
-# How the short way lies in memory when compiled; the code is in send_path.py.
+# How the short way lies in memory when compiled; the code is in plain_send.py.
 
 cimport cython
 
-from rocketq.remoting.wire.command cimport Command
-from rocketq.remoting.hot.headers cimport SendFields
-from rocketq.remoting.hot.replies cimport SendReplies
-from rocketq.store.message_inner cimport MessageInner
+cimport rocketq.common.memory as memory
+cimport rocketq.message.properties.entries as entries
+cimport rocketq.remoting.hot.send as sends
+cimport rocketq.store.message_inner as message_inner
+from rocketq.remoting.wire.command cimport Command as CommandType
+from rocketq.remoting.hot.send cimport SendFields as FieldsType, SendReplies as RepliesType
+from rocketq.store.message_inner cimport MessageInner as MessageType
 from rocketq.store.results cimport AppendResult
+
+
+cdef int _ONEWAY
 
 
 @cython.final
@@ -19,8 +25,28 @@ cdef class PlainTopic:
 
 
 @cython.final
-cdef class SendPath:
-    cdef object _sends
+cdef class PropertyLook:
+    cdef readonly Py_ssize_t unique_at
+    cdef readonly Py_ssize_t unique_size
+    cdef readonly bint waits
+
+    cdef bytes unique_key(self, bytes properties)
+
+    @cython.locals(
+        data="const unsigned char*", end="Py_ssize_t", at="Py_ssize_t", stop="Py_ssize_t",
+        name_end="Py_ssize_t", value_at="Py_ssize_t", name_size="Py_ssize_t",
+        first="unsigned char",
+    )
+    cpdef bint through(self, bytes properties) noexcept
+
+
+@cython.locals(first="unsigned char")
+cdef bint _is_unusual(const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept
+
+
+@cython.final
+cdef class PlainSends:
+    cdef object _processor
     cdef object _live
     cdef object _store
     cdef object _topics
@@ -32,30 +58,27 @@ cdef class SendPath:
     cdef bytes _added
     cdef dict _plain
     cdef list _counted
-    cdef SendReplies _replies
-    cdef Py_ssize_t _unique_at
-    cdef Py_ssize_t _unique_size
-    cdef bint _waits
+    cdef RepliesType _replies
+    cdef PropertyLook _look
     cdef bint _is_open
     cdef bint _waits_first
 
     @cython.locals(
         replies=list, waiting=list, safe_at="long long", is_plain="bint", born_host=bytes,
-        request=Command, fields=SendFields, topic=PlainTopic, properties=bytes,
-        message=MessageInner, result=AppendResult, reply=Command,
+        request=CommandType, fields=FieldsType, topic=PlainTopic, properties=bytes,
+        message=MessageType, result=AppendResult, reply=CommandType,
     )
     cpdef list handle_run(self, list requests, object connection)
 
-    @cython.locals(fields=SendFields, topic=PlainTopic, message=MessageInner, result=AppendResult)
-    cpdef handle_batch(self, Command request, object connection)
+    @cython.locals(fields=FieldsType, topic=PlainTopic, message=MessageType, result=AppendResult)
+    cpdef handle_batch(self, CommandType request, object connection)
 
-    @cython.locals(message=MessageInner)
-    cdef MessageInner _message(
-        self, SendFields fields, PlainTopic topic, object body, bytes properties, bytes born_host
+    @cython.locals(message=MessageType)
+    cdef MessageType _message(
+        self, FieldsType fields, PlainTopic topic, object body, bytes properties, bytes born_host
     )
 
     cdef PlainTopic _find(self, str name)
-    cdef bint _look_through(self, bytes properties) except -1
     cdef int _count(
         self, PlainTopic topic, int queue_id, long long count, long long size
     ) except -1

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The short way of a send: plain messages with one-letter headers, a whole run at a time.
 
 A run is what one read of a connection brought: often one message, under load hundreds. For
@@ -9,7 +10,7 @@ Whatever is not plain goes to `SendProcessor`, message by message, in its place 
 
     topics      unknown ones, retry topics, topics that need keys or several tags
     properties  a delay, a transaction, a timer, a pop handle, or no unique key
-    headers     numbers that are none, queues that do not exist
+    headers     values that are not numbers, queues that do not exist
 
 All checks hold here as there: an entry of the topic cache exists only for a topic that
 passes them, and is forgotten when any topic or option changes.
@@ -17,38 +18,42 @@ passes them, and is forgotten when any topic or option changes.
 No request waits here behind more than one read of its connection, a few milliseconds'
 work, so there is no queue from which requests would have to be dropped for their age.
 
-Compiled where possible (send_path.pxd gives the types).
+Compiled where possible (plain_send.pxd gives the types).
 """
 
 import array
 import asyncio
-import re
+from typing import TYPE_CHECKING, Final
 
-import cython
-
+from rocketq.broker.acknowledgements import Acknowledgements
+from rocketq.broker.config import BrokerConfig, LiveConfig
+from rocketq.broker.stats.stats import BrokerStats
+from rocketq.broker.tables.topics import Topics
+from rocketq.common import memory
+from rocketq.common.memory import Buffer
 from rocketq.message.hosts import encode_host
+from rocketq.message.properties import entries
+from rocketq.remoting import Command, Connection
+from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.hot import send as sends
+from rocketq.remoting.hot.send import SendFields, SendReplies
+from rocketq.store import MessageStore, PutStatus, message_inner
 from rocketq.store.config import BrokerRole
+from rocketq.store.message_inner import MessageInner
 
-if cython.compiled:
-    from cython.cimports.libc.string import memchr, memcmp
-    from cython.cimports.rocketq.remoting.hot.headers import scan_send_v2
-    from cython.cimports.rocketq.remoting.hot.replies import SendReplies
-    from cython.cimports.rocketq.store.message_inner import MessageInner
-else:
-    from rocketq.remoting.hot.headers import scan_send_v2
-    from rocketq.remoting.hot.replies import SendReplies
-    from rocketq.store.message_inner import MessageInner
+if TYPE_CHECKING:
+    from rocketq.broker.processor.send import SendProcessor
 
 # Statistics are told this often what was stored, not with every message.
-_COUNTS_EVERY_S = 0.2
+_COUNTS_EVERY_S: Final = 0.2
 
-_ONEWAY = cython.declare(cython.int, 2)
+_ONEWAY = 2
 
 
 class PlainTopic:
     """What the short way has to know about a topic, and what it has counted for it."""
 
-    def __init__(self, name, queue_count):
+    def __init__(self, name: str, queue_count: int) -> None:
         self.name = name
         self.name_bytes = name.encode()
         self.queue_count = queue_count
@@ -57,11 +62,20 @@ class PlainTopic:
         self.is_counted = False
 
 
-class SendPath:
+class PlainSends:
     """Handles runs of SEND_MESSAGE_V2. Owned by the loop."""
 
-    def __init__(self, sends, live, topics, store, acknowledgements, stats, store_host):
-        self._sends = sends
+    def __init__(
+        self,
+        processor: "SendProcessor",
+        live: LiveConfig,
+        topics: Topics,
+        store: MessageStore,
+        acknowledgements: Acknowledgements,
+        stats: BrokerStats,
+        store_host: bytes,
+    ) -> None:
+        self._processor = processor
         self._live = live
         self._store = store
         self._topics = topics
@@ -70,21 +84,20 @@ class SendPath:
         self._acknowledgements = acknowledgements
         self._stats = stats
         self._store_host = store_host
-        self._plain = {}
-        self._counted = []
-        self._unique_at = 0
-        self._unique_size = 0
+        self._plain: dict[str, PlainTopic] = {}
+        self._counted: list[PlainTopic] = []
+        self._look = PropertyLook()
         self.configure()
         topics.on_change(self._on_topics_change)
         live.on_change(self._on_config_change)
 
-    def _on_topics_change(self, changed):
+    def _on_topics_change(self, changed: list[TopicConfig]) -> None:
         self._plain.clear()
 
-    def _on_config_change(self, before, after):
+    def _on_config_change(self, before: BrokerConfig, after: BrokerConfig) -> None:
         self.configure()
 
-    def configure(self):
+    def configure(self) -> None:
         """Take over the options that matter here."""
         config = self._live.broker
         trace = "true" if config.trace_on else "false"
@@ -98,15 +111,15 @@ class SendPath:
         self._is_open = config.start_accept_send_request_time_stamp <= 0 and not is_slave
         self._waits_first = is_slave or self._store.is_waited_for
 
-    def handle_run(self, requests, connection):
+    def handle_run(self, requests: list[Command], connection: Connection) -> list[Command]:
         """Store the messages of a run; returns the replies that can be given at once."""
-        replies = []
-        waiting = []
+        replies: list[Command] = []
+        waiting: list[Command] = []
         safe_at = 0
         is_plain = self._is_open and not self._acknowledgements.is_full
         born_host = born_host_of(connection)
         for request in requests:
-            fields = scan_send_v2(request) if is_plain else None
+            fields = sends.read_send(request) if is_plain else None
             topic = None
             if fields is not None:
                 topic = self._plain.get(fields.topic)
@@ -115,13 +128,13 @@ class SendPath:
                 if topic is not None and (
                     fields.queue_id < 0
                     or fields.queue_id >= topic.queue_count
-                    or not self._look_through(fields.properties)
+                    or not self._look.through(fields.properties)
                 ):
                     topic = None
-            if topic is None:
-                reply = self._sends.handle_in_run(request, connection)
-                if reply is not None and request.flag & 3 != _ONEWAY:
-                    replies.append(reply)
+            if topic is None or fields is None:
+                answer = self._processor.handle_in_run(request, connection)
+                if answer is not None and request.flag & 3 != _ONEWAY:
+                    replies.append(answer)
                 continue
 
             properties = fields.properties
@@ -132,7 +145,7 @@ class SendPath:
             )
             result = self._append(message)
             if result.status_code != 0:
-                reply = self._sends.refuse(request, result)
+                reply = self._processor.refuse(request, result)
                 if request.flag & 3 != _ONEWAY:
                     replies.append(reply)
                 continue
@@ -147,9 +160,9 @@ class SendPath:
                 result.physical_offset,
                 fields.queue_id,
                 result.queue_offset,
-                fields.properties[self._unique_at : self._unique_at + self._unique_size],
+                self._look.unique_key(fields.properties),
             )
-            if self._waits:
+            if self._look.waits:
                 waiting.append(reply)
                 safe_at = result.physical_offset + result.size
             else:
@@ -157,16 +170,16 @@ class SendPath:
         if not waiting:
             return replies
         if self._waits_first and self._acknowledgements.when_safe(
-            safe_at, len(waiting), Answer(self._sends, waiting, connection)
+            safe_at, len(waiting), Answer(self._processor, waiting, connection)
         ):
             return replies
         return waiting if not replies else replies + waiting
 
-    def handle_batch(self, request, connection):
+    def handle_batch(self, request: Command, connection: Connection) -> Command | None:
         """Store the messages of a batch; None when it is acknowledged later."""
         fields = None
         if self._is_open and not self._acknowledgements.is_full:
-            fields = scan_send_v2(request)
+            fields = sends.read_send(request)
         topic = None
         if fields is not None:
             topic = self._plain.get(fields.topic)
@@ -174,16 +187,17 @@ class SendPath:
                 topic = self._find(fields.topic)
         if (
             topic is None
+            or fields is None
             or fields.queue_id < 0
             or fields.queue_id >= topic.queue_count
             or fields.born_timestamp == 0
-            or not self._look_through(fields.properties)
+            or not self._look.through(fields.properties)
         ):
-            return self._sends.handle_batch(request, connection)
+            return self._processor.handle_batch(request, connection)
         message = self._message(fields, topic, request.body, b"", born_host_of(connection))
         result = self._append_batch(message)
         if result.status_code != 0:
-            return self._sends.refuse(request, result)
+            return self._processor.refuse(request, result)
         self._count(topic, fields.queue_id, result.count, result.size)
         reply = self._replies.batch_reply(
             request,
@@ -191,23 +205,30 @@ class SendPath:
             result.physical_offsets,
             fields.queue_id,
             result.queue_offset,
-            fields.properties[self._unique_at : self._unique_at + self._unique_size],
+            self._look.unique_key(fields.properties),
         )
         if (
-            self._waits
+            self._look.waits
             and self._waits_first
             and request.flag & 3 != _ONEWAY
             and self._acknowledgements.when_safe(
                 result.physical_offset + result.size,
                 result.count,
-                Answer(self._sends, [reply], connection),
+                Answer(self._processor, [reply], connection),
             )
         ):
             return None
         return reply
 
-    def _message(self, fields, topic, body, properties, born_host):
-        message = MessageInner.__new__(MessageInner)
+    def _message(
+        self,
+        fields: SendFields,
+        topic: PlainTopic,
+        body: Buffer,
+        properties: bytes,
+        born_host: bytes,
+    ) -> MessageInner:
+        message = message_inner.MessageInner.__new__(message_inner.MessageInner)
         message.topic = topic.name
         message.topic_bytes = topic.name_bytes
         message.queue_id = fields.queue_id
@@ -220,32 +241,19 @@ class SendPath:
         message.prepared_transaction_offset = 0
         message.body = body
         message.properties = properties
-        message.wait_store = self._waits
+        message.wait_store = self._look.waits
         return message
 
-    def _find(self, name):
+    def _find(self, name: str) -> PlainTopic | None:
         """The topic, if messages for it can take the short way."""
         config = self._topics.get(name)
-        if config is None or not self._sends.is_plain_topic(config):
+        if config is None or not self._processor.is_plain_topic(config):
             return None
         topic = PlainTopic(name, max(config.write_queue_nums, config.read_queue_nums))
         self._plain[name] = topic
         return topic
 
-    def _look_through(self, properties):
-        """Find the unique key, and whether the producer waits; False if this is not plain."""
-        if cython.compiled:
-            return look_through(
-                properties,
-                len(properties),
-                cython.address(self._unique_at),
-                cython.address(self._unique_size),
-                cython.address(self._waits),
-            )
-        self._unique_at, self._unique_size, self._waits = look_through_properties(properties)
-        return self._unique_size > 0
-
-    def _count(self, topic, queue_id, count, size):
+    def _count(self, topic: PlainTopic, queue_id: int, count: int, size: int) -> None:
         topic.counts[3 * queue_id] += count
         topic.counts[3 * queue_id + 1] += size
         topic.counts[3 * queue_id + 2] += 1
@@ -255,7 +263,7 @@ class SendPath:
                 asyncio.get_running_loop().call_later(_COUNTS_EVERY_S, self.report_counts)
             self._counted.append(topic)
 
-    def report_counts(self):
+    def report_counts(self) -> None:
         """Tell the statistics what has been stored since the last time."""
         counted = self._counted
         self._counted = []
@@ -269,9 +277,9 @@ class SendPath:
                         topic.counts[3 * queue_id + i] = 0
 
 
-def born_host_of(connection):
+def born_host_of(connection: Connection) -> bytes:
     """The peer's address as it is stored with what it sends."""
-    born_host = connection.attributes.get("born_host")
+    born_host: bytes | None = connection.attributes.get("born_host")
     if born_host is None:
         born_host = encode_host(*connection.peer)
         connection.attributes["born_host"] = born_host
@@ -281,123 +289,84 @@ def born_host_of(connection):
 class Answer:
     """Sends the replies of one run once its messages are safe, or says that they are not."""
 
-    def __init__(self, sends, replies, connection):
-        self._sends = sends
+    def __init__(
+        self, processor: "SendProcessor", replies: list[Command], connection: Connection
+    ) -> None:
+        self._processor = processor
         self._replies = replies
         self._connection = connection
 
-    def __call__(self, status):
+    def __call__(self, status: PutStatus) -> None:
         replies = self._replies
         if status != 0:
-            replies = [self._sends.unsafe_reply(reply, status) for reply in replies]
+            replies = [self._processor.unsafe_reply(reply, status) for reply in replies]
         self._connection.send_all(replies)
 
 
-_UNUSUAL = re.compile(
-    rb"(?:^|\x02)"
-    rb"(?:DELAY|TRAN_MSG|TRACE_ON|TIMER_[^\x01]+|INNER_[^\x01]+|POP_CK|MSG_REGION|CLUSTER"
-    rb"|_SYS_MSG_PRIORITY_)\x01"
-)
-"""A property with which a message is not plain."""
+class PropertyLook:
+    """A look through the encoded properties of one message: is it plain, and what does it say.
 
+    One object serves all messages of a broker, one after the other.
+    """
 
-def look_through_properties(properties):
-    """Where the unique key lies, its size (0: not a plain message), whether the producer waits."""
-    if cython.compiled:
-        unique_at: cython.Py_ssize_t = 0
-        unique_size: cython.Py_ssize_t = 0
-        waits: cython.bint = True
-        if not look_through(
-            properties,
-            len(properties),
-            cython.address(unique_at),
-            cython.address(unique_size),
-            cython.address(waits),
-        ):
-            unique_size = 0
-        return unique_at, unique_size, waits
-    key_at = key_size = at = 0
-    does_wait = True
-    if _UNUSUAL.search(properties) is not None:
-        return 0, 0, True
-    for entry in properties.removesuffix(b"\x02").split(b"\x02"):
-        name, _, value = entry.partition(b"\x01")
-        if not name or not value:
-            return 0, 0, True
-        if name == b"UNIQ_KEY":
-            key_at = at + 9
-            key_size = len(value)
-        elif name == b"WAIT":
-            does_wait = value == b"true"
-            if not does_wait and value != b"false":
-                return 0, 0, True
-        at += len(entry) + 1
-    return key_at, key_size, does_wait
+    def __init__(self) -> None:
+        self.unique_at = 0
+        self.unique_size = 0
+        self.waits = True
 
+    def unique_key(self, properties: bytes) -> bytes:
+        """The key that was found, out of the properties that were looked through."""
+        return memory.bytes_at(memory.address(properties), self.unique_at, self.unique_size)
 
-if cython.compiled:
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def look_through(
-        raw: cython.p_const_char,
-        size: cython.Py_ssize_t,
-        unique_at: cython.pointer(cython.Py_ssize_t),
-        unique_size: cython.pointer(cython.Py_ssize_t),
-        waits: cython.pointer(cython.bint),
-    ) -> cython.bint:
-        at: cython.p_const_char = raw
-        end: cython.p_const_char = raw + size
-        unique_size[0] = 0
-        waits[0] = True
+    def through(self, properties: bytes) -> bool:
+        """Find the unique key, and whether the producer waits; False if this is not plain."""
+        data: Buffer = memory.address(properties)
+        end = len(properties)
+        at = 0
+        self.unique_size = 0
+        self.waits = True
         while at < end:
-            entry_end: cython.p_const_char = cython.cast(
-                cython.p_const_char, memchr(at, 2, end - at)
-            )
-            if entry_end == cython.NULL:
-                entry_end = end
-            name_end: cython.p_const_char = cython.cast(
-                cython.p_const_char, memchr(at, 1, entry_end - at)
-            )
-            if name_end == cython.NULL or name_end == at or name_end + 1 == entry_end:
+            stop = entries.entry_end(data, at, end)
+            name_end = entries.name_end(data, at, stop)
+            if name_end < 0:
                 return False  # no entry, or one without name or value
-            name_size: cython.Py_ssize_t = name_end - at
-            value_size: cython.Py_ssize_t = entry_end - name_end - 1
-            first: cython.char = at[0]
-            if first == b"U":
-                if name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
-                    unique_at[0] = name_end + 1 - raw
-                    unique_size[0] = value_size
-            elif first == b"W":
-                if name_size == 4 and memcmp(at, b"WAIT", 4) == 0:
-                    waits[0] = value_size == 4 and memcmp(name_end + 1, b"true", 4) == 0
-                    if not waits[0] and not (
-                        value_size == 5 and memcmp(name_end + 1, b"false", 5) == 0
+            value_at = name_end + 1
+            name_size = name_end - at
+            first = data[at]
+            if first == 0x55:  # U
+                if name_size == 8 and memory.same(data, at, b"UNIQ_KEY", 8):
+                    self.unique_at = value_at
+                    self.unique_size = stop - value_at
+            elif first == 0x57:  # W
+                if name_size == 4 and memory.same(data, at, b"WAIT", 4):
+                    self.waits = stop - value_at == 4 and memory.same(data, value_at, b"true", 4)
+                    if not self.waits and not (
+                        stop - value_at == 5 and memory.same(data, value_at, b"false", 5)
                     ):
                         return False
-            elif first == b"D":
-                if name_size == 5 and memcmp(at, b"DELAY", 5) == 0:
-                    return False
-            elif first == b"T":
-                if name_size == 8 and (
-                    memcmp(at, b"TRAN_MSG", 8) == 0 or memcmp(at, b"TRACE_ON", 8) == 0
-                ):
-                    return False
-                if name_size > 6 and memcmp(at, b"TIMER_", 6) == 0:
-                    return False
-            elif first == b"I":
-                if name_size > 6 and memcmp(at, b"INNER_", 6) == 0:
-                    return False
-            elif first == b"P":
-                if name_size == 6 and memcmp(at, b"POP_CK", 6) == 0:
-                    return False
-            elif first == b"M":
-                if name_size == 10 and memcmp(at, b"MSG_REGION", 10) == 0:
-                    return False
-            elif first == b"_":
-                if name_size == 18 and memcmp(at, b"_SYS_MSG_PRIORITY_", 18) == 0:
-                    return False
-            elif first == b"C" and name_size == 7 and memcmp(at, b"CLUSTER", 7) == 0:
+            elif _is_unusual(data, at, name_size):
                 return False
-            at = entry_end + 1
-        return unique_size[0] > 0
+            at = stop + 1
+        return self.unique_size > 0
+
+
+def _is_unusual(data: Buffer, at: int, size: int) -> bool:
+    """Whether a property of this name makes a message other than plain."""
+    first = data[at]
+    if first == 0x44:  # D
+        return size == 5 and memory.same(data, at, b"DELAY", 5)
+    if first == 0x54:  # T
+        if size > 6 and memory.same(data, at, b"TIMER_", 6):
+            return True
+        return size == 8 and (
+            memory.same(data, at, b"TRAN_MSG", 8) or memory.same(data, at, b"TRACE_ON", 8)
+        )
+    if first == 0x49:  # I
+        return size > 6 and memory.same(data, at, b"INNER_", 6)
+    if first == 0x50:  # P
+        return size == 6 and memory.same(data, at, b"POP_CK", 6)
+    if first == 0x4D:  # M
+        return size == 10 and memory.same(data, at, b"MSG_REGION", 10)
+    if first == 0x5F:  # _
+        return size == 18 and memory.same(data, at, b"_SYS_MSG_PRIORITY_", 18)
+    return first == 0x43 and size == 7 and memory.same(data, at, b"CLUSTER", 7)

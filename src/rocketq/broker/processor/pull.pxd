@@ -3,7 +3,7 @@
 cimport cython
 
 from rocketq.remoting.wire.command cimport Command as CommandType
-from rocketq.remoting.hot.headers cimport PullFields as PullFieldsType
+from rocketq.remoting.hot.pull cimport PullFields as PullFieldsType
 from rocketq.store.results cimport GetResult as GetResultType
 
 

@@ -45,8 +45,7 @@ from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.headers import PullMessage
-from rocketq.remoting.hot.headers import PullFields, pull_fields, scan_pull
-from rocketq.remoting.hot.replies import reply_to_pull
+from rocketq.remoting.hot.pull import PullFields, pull_fields, read_pull, reply_to_pull
 from rocketq.store import GetResult, GetStatus, MessageStore
 from rocketq.store.log.cold_data import ColdRange
 
@@ -135,7 +134,7 @@ class PullProcessor:
         }
 
     def _on_pull(self, request: Command, connection: Connection) -> Answer:
-        asked = scan_pull(request) or pull_fields(request.header(PullMessage))
+        asked = read_pull(request) or pull_fields(request.header(PullMessage))
         return self._run(_Pull(asked, request, connection))
 
     def _run(self, pull: _Pull) -> Answer:

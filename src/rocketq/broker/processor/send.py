@@ -6,7 +6,7 @@
     acknowledge   at once, or when the message is safe on disk and in the slaves
 
 What comes most, plain messages with one-letter headers, takes the shorter way through
-`send_path`, which hands everything unusual to this class.
+`plain_send`, which hands everything unusual to this class.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Final
 from rocketq.broker import remarks
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.processor.plain_send import SendPath
+from rocketq.broker.processor.plain_send import PlainSends
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.topics import Topics, check_topic_name, describe, queue_count
@@ -49,8 +49,7 @@ from rocketq.remoting import (
 )
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessageV2
-from rocketq.remoting.hot.headers import SendFields, scan_send_v2
-from rocketq.remoting.hot.replies import message_ids
+from rocketq.remoting.hot.send import SendFields, message_ids, read_send
 from rocketq.store import AppendResult, MessageInner, MessageStore, PutStatus
 from rocketq.store.config import BrokerRole
 
@@ -173,13 +172,13 @@ class SendProcessor:
         self._unanswered: set[asyncio.Task[None]] = set()
         self._turns = turns
         self._made_in_turn = 0
-        self._path = SendPath(self, live, topics, store, acknowledgements, stats, store_host)
+        self._plain = PlainSends(self, live, topics, store, acknowledgements, stats, store_host)
 
     def routes(self) -> Routes:
         return {
             RequestCode.SEND_MESSAGE: self.handle,
-            RequestCode.SEND_MESSAGE_V2: RunRoute(self._path.handle_run),
-            RequestCode.SEND_BATCH_MESSAGE: self._path.handle_batch,
+            RequestCode.SEND_MESSAGE_V2: RunRoute(self._plain.handle_run),
+            RequestCode.SEND_BATCH_MESSAGE: self._plain.handle_batch,
         }
 
     # One message
@@ -319,7 +318,7 @@ class SendProcessor:
 
     def role_taken(self) -> None:
         """The store has another role: what is waited for, and what is taken, may be different."""
-        self._path.configure()
+        self._plain.configure()
 
     # For the short way
 
@@ -577,7 +576,7 @@ def read_header(request: Command) -> SendHeader:
     if request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE):
         _require(request, "bornTimestamp")
         return request.header(SendMessage)
-    fields = scan_send_v2(request)
+    fields = read_send(request)
     if fields is not None and fields.born_timestamp != 0:
         return fields
     _require(request, "g")

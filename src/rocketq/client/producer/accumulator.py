@@ -31,7 +31,7 @@ class _Collected:
 
     def __init__(self, first: Message) -> None:
         self.first = first
-        self.items: list[bytes] = []
+        self.items: list[bytearray] = []
         self.msg_ids: list[str] = []
         self.futures: list[asyncio.Future[SendResult]] = []
         self.size = 0

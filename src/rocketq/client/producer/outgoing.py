@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from rocketq.client.errors import InvalidMessage
+from rocketq.client.producer.batch_item import batch_item
 from rocketq.client.producer.options import ProducerConfig
 from rocketq.client.producer.request_reply import is_reply
-from rocketq.client.producer.send_frames import batch_item
 from rocketq.client.trace.records import DELAY, HALF, NORMAL, ORDER
 from rocketq.common.clock import Clock
 from rocketq.message.compression import compress
@@ -147,7 +147,7 @@ class Preparation:
         self._check_batch(messages)
         limit = min(self._config.batch_bytes, self._config.max_message_size)
         outgoing: list[Outgoing] = []
-        entries: list[bytes] = []
+        entries: list[bytearray] = []
         msg_ids: list[str] = []
         first = messages[0]
         size = 0
@@ -162,7 +162,7 @@ class Preparation:
         outgoing.append(self.batch(first, entries, msg_ids))
         return outgoing
 
-    def batch_entry(self, message: Message) -> tuple[str, bytes]:
+    def batch_entry(self, message: Message) -> tuple[str, bytearray]:
         """One message's id and its part of a batch body."""
         body = message.body
         self._check_body(body)
@@ -174,7 +174,9 @@ class Preparation:
         self._check_properties(len(entry) - ITEM_FIXED_SIZE - len(body))
         return own_id or new_id, entry
 
-    def batch(self, first: Message, entries: Sequence[bytes], msg_ids: Sequence[str]) -> Outgoing:
+    def batch(
+        self, first: Message, entries: Sequence[bytearray], msg_ids: Sequence[str]
+    ) -> Outgoing:
         """The request for a batch made of these parts."""
         # Brokers add these to every message's own; an id here would hide theirs (4.9).
         properties = {PropertyName.WAIT: "true" if first.wait_store_ok else "false"}

@@ -5,7 +5,7 @@ cimport cython
 cimport rocketq.client.producer.result as receipts
 cimport rocketq.remoting.wire.command as commands
 from rocketq.client.producer.result cimport SendResult as SendResultType
-from rocketq.client.producer.send_frames cimport SendTemplate as SendTemplateType
+from rocketq.remoting.hot.send cimport SendTemplate as SendTemplateType
 from rocketq.remoting.wire.command cimport Command as CommandType
 
 

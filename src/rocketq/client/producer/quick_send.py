@@ -21,13 +21,13 @@ from typing import Final, TypeAlias
 from rocketq.client.producer import result as receipts
 from rocketq.client.producer.result import SendResult, SendStatus
 from rocketq.client.producer.selectors import QueueChoice
-from rocketq.client.producer.send_frames import SendTemplate
 from rocketq.common.errors import RocketqError
 from rocketq.message.ids import UniqueIds
 from rocketq.message.message import Message
 from rocketq.message.properties.codec import encode_properties
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.errors import RequestTimeout
+from rocketq.remoting.hot.send import SendTemplate
 from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.deadlines import Bucket
 from rocketq.remoting.wire import command as commands

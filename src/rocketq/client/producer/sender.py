@@ -21,7 +21,6 @@ from rocketq.client.producer.outgoing import Outgoing
 from rocketq.client.producer.quick_send import Lane, QuickSend, QuickSends, Ring
 from rocketq.client.producer.result import SendResult
 from rocketq.client.producer.selectors import QueueChoice
-from rocketq.client.producer.send_frames import SendTemplate
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
 from rocketq.message.ids import UniqueIds
@@ -30,6 +29,7 @@ from rocketq.message.properties.codec import decode_properties
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers import SendMessageV2
+from rocketq.remoting.hot.send import SendTemplate
 from rocketq.remoting.wire.command import Command
 from rocketq.remoting.wire.frame import FrameSplitter
 

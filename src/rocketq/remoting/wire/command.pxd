@@ -2,11 +2,14 @@
 
 cimport cython
 
+cimport rocketq.common.memory as memory
+cimport rocketq.remoting.wire.json_header as json_header
+
 
 cdef enum:
     ENTRY_LIMIT = 20
 
-cdef struct Entry:
+cdef struct EntryStruct:
     int name_at
     int value_at
     int value_size
@@ -14,6 +17,17 @@ cdef struct Entry:
     unsigned char is_escaped
 
 
+cdef int _RESPONSE
+cdef int _ONEWAY
+cdef int _JSON
+cdef int _BINARY
+cdef int _PYTHON
+cdef int _CURRENT
+cdef int _last_opaque
+cdef Py_ssize_t _COPIED_SIZE
+
+
+@cython.freelist(64)
 cdef class Command:
     cdef public int code
     cdef public int language
@@ -35,15 +49,31 @@ cdef class Command:
     cdef int _remark_at
     cdef int _remark_size
     cdef bint _remark_is_escaped
-    cdef Entry[ENTRY_LIMIT] _entries
+    cdef EntryStruct[ENTRY_LIMIT] _entries
 
     cdef str _text_at(self, Py_ssize_t at, Py_ssize_t size, bint is_escaped)
+
+    @cython.locals(i="int", ext_fields=dict)
     cdef int _unpack(self) except -1
+
+    @cython.locals(start="Py_ssize_t", size="Py_ssize_t")
+    cdef object _body_of_frame(self)
+
     cdef bytes _encode_head(self, Py_ssize_t body_size)
 
     @cython.locals(body_size="Py_ssize_t", head=bytes)
     cpdef Py_ssize_t encode_into(self, list out) except -1
 
+
+@cython.locals(command=Command)
+cdef Command new_command()
+
+@cython.locals(head=bytes, reply=Command)
+cdef Command encoded_reply(
+    Command request, int code, bytes ext_json, bytes remark_json, object body
+)
+
+cdef Py_ssize_t size_of(object body) except -1
 
 cdef const unsigned char* address_of(object buffer) except NULL
 

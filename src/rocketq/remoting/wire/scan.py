@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Finds the fields of a header where they lie, without making an object for any of them.
 
 A scan goes once over a raw header, sets the command's numbers and notes where each ext
@@ -6,16 +7,44 @@ hurry: JSON without blanks, text and whole numbers as values. Whatever else ther
 correct or not, it refuses, and the general decoders (`json_header`, `binary_header`) have
 the last word. What it accepts it reads exactly as they do.
 
-Only used where this package is compiled: uncompiled, the general decoders are faster.
+The values of a scanned command are read by the functions at the end; there `entry` numbers
+the fields in the order of the header, and `base` is where the frame begins.
+
+Compiled where possible (scan.pxd gives the types). Uncompiled the general decoders are
+faster, so `frame` only scans when compiled, and tests scan both ways.
 """
+
+from typing import Final
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.rocketq.remoting.wire.command import ENTRY_LIMIT
+from rocketq.common import memory
+from rocketq.common.memory import Buffer
+from rocketq.common.numbers import parse_int64
+from rocketq.remoting.wire import json_header
+from rocketq.remoting.wire.command import Command, Entry
+
+# More fields than any hot request has.
+_ENTRY_LIMIT = 20
+
+NOT_A_NUMBER: Final = -(2**63)
+_NOT_A_NUMBER = NOT_A_NUMBER
+
+# Codes from here to there came out of 16 bits, which do not hold them (`binary_header`).
+_CUT_CODES_FROM = 3442
+_CUT_CODES_TO = 3600
 
 
-def scan_json(command, text, at, end):
+def make_room(command: Command) -> None:
+    """Entries to note the fields in; compiled, a command has them from the start."""
+    if not cython.compiled:
+        command._entries = [Entry() for _ in range(_ENTRY_LIMIT)]
+
+
+# JSON
+
+
+def scan_json(command: Command, text: Buffer, at: int, end: int) -> bool:
     """Scan the JSON header at `text[at:end]`; False if it takes the general decoder."""
     if end - at < 2 or text[at] != 0x7B:
         return False
@@ -26,7 +55,7 @@ def scan_json(command, text, at, end):
         if at >= end or text[at] != 0x22:
             return False
         name_at = at + 1
-        at = name_end_of(text, name_at, end)
+        at = _name_end(text, name_at, end)
         if at < 0:
             return False
         name_size = at - name_at
@@ -35,42 +64,42 @@ def scan_json(command, text, at, end):
 
         if first == 0x22:  # a string
             quoted_at = at + 1
-            next_at = string_end(text, quoted_at, end)
+            next_at = _string_end(text, quoted_at, end)
             if next_at == 0:
                 return False
             at = next_at if next_at > 0 else -next_at
-            if name_size == 6 and matches(text, name_at, 6, b"remark"):
+            if name_size == 6 and memory.same(text, name_at, b"remark", 6):
                 command._remark_at = quoted_at
                 command._remark_size = at - quoted_at
                 command._remark_is_escaped = next_at < 0
-            elif name_size == 8 and matches(text, name_at, 8, b"language"):
-                command.language = language_at(text, quoted_at, at - quoted_at)
+            elif name_size == 8 and memory.same(text, name_at, b"language", 8):
+                command.language = _language_at(text, quoted_at, at - quoted_at)
                 if command.language < 0:
                     return False
-            elif name_size != 23 or not matches(text, name_at, 23, b"serializeTypeCurrentRPC"):
+            elif name_size != 23 or not memory.same(text, name_at, b"serializeTypeCurrentRPC", 23):
                 return False
             at += 1
         elif first == 0x7B:
-            if name_size != 9 or not matches(text, name_at, 9, b"extFields"):
+            if name_size != 9 or not memory.same(text, name_at, b"extFields", 9):
                 return False
-            at = scan_ext_fields(command, text, at + 1, end)
+            at = _scan_ext_fields(command, text, at + 1, end)
             if at < 0:
                 return False
         else:  # a whole number
-            next_at = number_end(text, at, end)
+            next_at = _number_end(text, at, end)
             if next_at < 0 or next_at - at > 11:
                 return False
-            number = number_at(text, at, next_at)
+            number = _number_at(text, at, next_at)
             if number > 0x7FFFFFFF or number < -0x80000000:
                 return False
             at = next_at
-            if name_size == 4 and matches(text, name_at, 4, b"code"):
+            if name_size == 4 and memory.same(text, name_at, b"code", 4):
                 command.code = number
-            elif name_size == 4 and matches(text, name_at, 4, b"flag"):
+            elif name_size == 4 and memory.same(text, name_at, b"flag", 4):
                 command.flag = number
-            elif name_size == 6 and matches(text, name_at, 6, b"opaque"):
+            elif name_size == 6 and memory.same(text, name_at, b"opaque", 6):
                 command.opaque = number
-            elif name_size == 7 and matches(text, name_at, 7, b"version"):
+            elif name_size == 7 and memory.same(text, name_at, b"version", 7):
                 command.version = number
             else:
                 return False
@@ -94,7 +123,7 @@ def scan_json(command, text, at, end):
     return True
 
 
-def scan_ext_fields(command, text, at, end):
+def _scan_ext_fields(command: Command, text: Buffer, at: int, end: int) -> int:
     """Scan the object that begins before `at`; where it ends, or -1."""
     count = 0
     command._has_ext_fields = True
@@ -102,18 +131,18 @@ def scan_ext_fields(command, text, at, end):
         command._entry_count = 0
         return at + 1
     while True:
-        if at >= end or text[at] != 0x22 or count == ENTRY_LIMIT:
+        if at >= end or text[at] != 0x22 or count == _ENTRY_LIMIT:
             return -1
         name_at = at + 1
-        name_end = name_end_of(text, name_at, end)
-        if name_end < 0:
+        name_end = _name_end(text, name_at, end)
+        if name_end < 0 or name_end - name_at > 255:
             return -1
         at = name_end + 2
         first = text[at]
         command._entries[count].is_escaped = False
         if first == 0x22:
             value_at = at + 1
-            at = string_end(text, value_at, end)
+            at = _string_end(text, value_at, end)
             if at == 0:
                 return -1
             if at < 0:
@@ -123,12 +152,12 @@ def scan_ext_fields(command, text, at, end):
             at += 1
         else:
             value_at = at
-            if first == 0x74 and end - at > 4 and matches(text, at, 4, b"true"):
+            if first == 0x74 and end - at > 4 and memory.same(text, at, b"true", 4):
                 at += 4
-            elif first == 0x66 and end - at > 5 and matches(text, at, 5, b"false"):
+            elif first == 0x66 and end - at > 5 and memory.same(text, at, b"false", 5):
                 at += 5
             else:
-                at = number_end(text, at, end)
+                at = _number_end(text, at, end)
                 if at < 0:
                     return -1
             command._entries[count].value_size = at - value_at
@@ -147,7 +176,7 @@ def scan_ext_fields(command, text, at, end):
             return -1
 
 
-def name_end_of(text, at, end):
+def _name_end(text: Buffer, at: int, end: int) -> int:
     """Where a plain name ends that is followed by `":` and something more; -1 if it is not."""
     while at < end and text[at] != 0x22:
         if text[at] == 0x5C or text[at] < 0x20 or text[at] >= 0x80:
@@ -158,7 +187,7 @@ def name_end_of(text, at, end):
     return at
 
 
-def string_end(text, at, end):
+def _string_end(text: Buffer, at: int, end: int) -> int:
     """Where the closing quote is, negative if there are escapes before it; 0 if there is none."""
     is_escaped = False
     while at < end:
@@ -196,8 +225,8 @@ def string_end(text, at, end):
     return 0
 
 
-def number_end(text, at, end):
-    """Where a whole number as JSON has it ends; -1 if it is none, or one of many digits."""
+def _number_end(text: Buffer, at: int, end: int) -> int:
+    """Where a whole number as JSON has it ends; -1 if it is not one, or has many digits."""
     if at < end and text[at] == 0x2D:
         at += 1
     digits = at
@@ -210,7 +239,7 @@ def number_end(text, at, end):
     return at
 
 
-def number_at(text, at, end):
+def _number_at(text: Buffer, at: int, end: int) -> int:
     """The whole number at `text[at:end]`, at most 18 digits."""
     is_negative = text[at] == 0x2D
     if is_negative:
@@ -222,59 +251,55 @@ def number_at(text, at, end):
     return -number if is_negative else number
 
 
-def matches(text, at, size, word):
-    """Whether a word stands there; the caller has seen to it that there is room for it."""
-    for i in range(size):  # noqa: SIM110 - all() would make objects
-        if text[at + i] != word[i]:
-            return False
-    return True
-
-
-def language_at(text, at, size):
+def _language_at(text: Buffer, at: int, size: int) -> int:
     """The languages there are clients in; -1 for others."""
-    if size == 4 and matches(text, at, 4, b"JAVA"):
+    if size == 4 and memory.same(text, at, b"JAVA", 4):
         return 0
-    if size == 6 and matches(text, at, 6, b"PYTHON"):
+    if size == 6 and memory.same(text, at, b"PYTHON", 6):
         return 3
-    if size == 2 and matches(text, at, 2, b"GO"):
+    if size == 2 and memory.same(text, at, b"GO", 2):
         return 9
-    if size == 3 and matches(text, at, 3, b"CPP"):
+    if size == 3 and memory.same(text, at, b"CPP", 3):
         return 1
     return -1
 
 
-def scan_binary(command, header, at, end):
+# Binary
+
+
+def scan_binary(command: Command, header: Buffer, at: int, end: int) -> bool:
     """Scan the binary header at `header[at:end]`; False if it takes the general decoder."""
     if end - at < 21:
         return False
-    command.code = int16_at(header, at)
+    command.code = memory.get16(header, at)
     command.language = header[at + 2]
-    command.version = int16_at(header, at + 3)
-    command.opaque = int32_at(header, at + 5)
-    command.flag = int32_at(header, at + 9)
-    remark_size = int32_at(header, at + 13)
+    command.version = memory.get16(header, at + 3)
+    command.opaque = memory.get32(header, at + 5)
+    command.flag = memory.get32(header, at + 9)
+    remark_size = memory.get32(header, at + 13)
     at += 17
     if remark_size < 0 or remark_size > end - at - 4:
         return False
     if remark_size > 0:
         command._remark_at = at
         command._remark_size = remark_size
+        command._remark_is_escaped = False
         at += remark_size
-    ext_size = int32_at(header, at)
+    ext_size = memory.get32(header, at)
     at += 4
     if ext_size < 0 or ext_size > end - at:
         return False
-    if not command.flag & 1 and 3442 <= command.code <= 3600:
-        return False  # one of the codes that were cut to 16 bits
+    if not command.flag & 1 and _CUT_CODES_FROM <= command.code <= _CUT_CODES_TO:
+        return False
     ext_end = at + ext_size
     count = 0
     while at < ext_end:
-        if count == ENTRY_LIMIT or ext_end - at < 6:
+        if count == _ENTRY_LIMIT or ext_end - at < 6:
             return False
-        name_size = int16_at(header, at)
+        name_size = memory.get16(header, at)
         if name_size < 0 or name_size > 255 or name_size > ext_end - at - 6:
             return False
-        value_size = int32_at(header, at + 2 + name_size)
+        value_size = memory.get32(header, at + 2 + name_size)
         if value_size < 0 or value_size > ext_end - at - 6 - name_size:
             return False
         command._entries[count].name_at = at + 2
@@ -289,11 +314,128 @@ def scan_binary(command, header, at, end):
     return True
 
 
-def int16_at(header, at):
-    number = header[at] << 8 | header[at + 1]
-    return number - 0x10000 if number >= 0x8000 else number
+# The values of a scanned command
 
 
-def int32_at(header, at):
-    number = header[at] << 24 | header[at + 1] << 16 | header[at + 2] << 8 | header[at + 3]
-    return number - 0x100000000 if number >= 0x80000000 else number
+def name_is(command: Command, base: Buffer, entry: int, word: bytes, word_size: int) -> bool:
+    """Whether a field has this name."""
+    return command._entries[entry].name_size == word_size and memory.same(
+        base, command._entries[entry].name_at, word, word_size
+    )
+
+
+def text_value(command: Command, entry: int) -> str:
+    """A value as text; empty when there is no such field (-1)."""
+    if entry < 0:
+        return ""
+    return command._text_at(
+        command._entries[entry].value_at,
+        command._entries[entry].value_size,
+        command._entries[entry].is_escaped,
+    )
+
+
+def raw_value(command: Command, base: Buffer, entry: int) -> bytes:
+    """A value as the bytes of its text: UTF-8, without escapes."""
+    at = command._entries[entry].value_at
+    end = at + command._entries[entry].value_size
+    # Escapes of ASCII, of which properties are full, are resolved here.
+    buffer = json_header.buffer_for(end - at)
+    out = memory.room(buffer)
+    used = 0
+    high = 0
+    while at < end:
+        char = base[at]
+        high |= char
+        if char == 0x5C and command._entries[entry].is_escaped:
+            char = base[at + 1]
+            if char == 0x75:
+                if base[at + 2] != 0x30 or base[at + 3] != 0x30:
+                    break
+                char = _hex_digit(base[at + 4]) << 4 | _hex_digit(base[at + 5])
+                if char >= 0x80:
+                    break
+                at += 4
+            elif char == 0x6E:
+                char = 0x0A
+            elif char == 0x74:
+                char = 0x09
+            elif char == 0x72:
+                char = 0x0D
+            elif char == 0x62:
+                char = 0x08
+            elif char == 0x66:
+                char = 0x0C
+            at += 1
+        out[used] = char
+        used += 1
+        at += 1
+    if at == end:
+        value = memory.bytes_at(out, 0, used)
+        if high < 0x80 or _is_utf8(value):
+            return value
+    return text_value(command, entry).encode("utf-8", "replace")
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _hex_digit(char: int) -> int:
+    if char <= 0x39:
+        return char - 0x30
+    return (char | 0x20) - 0x57
+
+
+def number_value(command: Command, base: Buffer, entry: int, limit: int, absent: int) -> int:
+    """A whole number of at most 18 digits, `-limit - 1` to `limit`, or NOT_A_NUMBER.
+
+    An empty value is the same as none and gives `absent`, as in Java.
+    """
+    at = command._entries[entry].value_at
+    end = at + command._entries[entry].value_size
+    if at == end:
+        return absent
+    is_negative = base[at] == 0x2D
+    if is_negative or base[at] == 0x2B:
+        at += 1
+    digits = end - at
+    if digits == 0 or digits > 18:
+        return _NOT_A_NUMBER
+    number = 0
+    while at < end:
+        if base[at] < 0x30 or base[at] > 0x39:
+            return _NOT_A_NUMBER
+        number = number * 10 + (base[at] - 0x30)
+        at += 1
+    if is_negative:
+        number = -number
+    if number > limit or number < -limit - 1:
+        return _NOT_A_NUMBER
+    return number
+
+
+def number_in(text: str | None, absent: int, limit: int) -> int:
+    """The same of a value that the general decoders have read."""
+    if not text:
+        return absent
+    number = parse_int64(text) if len(text) <= 19 else None
+    if number is None or not -limit - 1 <= number <= limit:
+        return NOT_A_NUMBER
+    return number
+
+
+def bool_value(command: Command, base: Buffer, entry: int) -> bool:
+    """Java's rule: `true` in any case is true, all else is false."""
+    at = command._entries[entry].value_at
+    return (
+        command._entries[entry].value_size == 4
+        and base[at] | 0x20 == 0x74
+        and base[at + 1] | 0x20 == 0x72
+        and base[at + 2] | 0x20 == 0x75
+        and base[at + 3] | 0x20 == 0x65
+    )

@@ -4,11 +4,12 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.client.producer.send_frames import SendTemplate, batch_item
+from rocketq.client.producer.batch_item import batch_item
 from rocketq.message.properties.codec import encode_properties
 from rocketq.message.record.batch import split_batch
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers import SendMessageV2
+from rocketq.remoting.hot.send import SendTemplate
 from rocketq.remoting.wire.command import Command
 from rocketq.remoting.wire.frame import FrameSplitter
 

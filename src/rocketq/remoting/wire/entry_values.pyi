@@ -1,1 +1,0 @@
-# Nothing for Python: called from compiled modules alone (entry_values.pxd).
