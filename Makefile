@@ -38,7 +38,8 @@ demo: $(DEMO) ## the main job end to end, on free ports in a temporary directory
 test: $(STAMP) ## the whole suite, on the compiled modules and on their sources
 	@$(BIN)/python -m pytest -q -m 'not slow and not peers'
 	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark' \
-		tests/common tests/message tests/remoting tests/filter tests/store tests/broker
+		tests/common tests/message tests/remoting tests/filter tests/store tests/broker \
+		tests/client/producer tests/spark/test_arrow.py tests/spark/test_property_agreement.py
 
 test-pure: $(STAMP) ## the suite on the uncompiled sources alone
 	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark'

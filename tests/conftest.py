@@ -1,7 +1,18 @@
 """Settings for the whole suite."""
 
+import os
+
 from hypothesis import settings
+
+from rocketq.cli.version import compiled_modules
 
 # How long one example takes says more about the machine's other work than about the code.
 settings.register_profile("rocketq", deadline=None)
 settings.load_profile("rocketq")
+
+
+def pytest_report_header() -> str | None:
+    """Say it when the suite is not about the compiled modules, unless that was asked for."""
+    if compiled_modules() or os.environ.get("ROCKETQ_PURE") == "1":
+        return None
+    return "rocketq is not compiled here: the suite runs on the sources (see docs/compiled.md)"
