@@ -52,10 +52,10 @@ async def groups_without_end(client: RemotingClient, address: str, turn: int) ->
     data = HeartbeatData(
         client_id=f"client-{turn}",
         consumer_data_set=[
-            ConsumerData(group_name=f"g-{turn}-{number}") for number in range(4_000)
+            ConsumerData(group_name=f"g-{turn}-{number}") for number in range(3_900)
         ],
         producer_data_set=[
-            ProducerData(group_name=f"p-{turn}-{number}") for number in range(4_000)
+            ProducerData(group_name=f"p-{turn}-{number}") for number in range(3_900)
         ],
     )
     await call(client, address, Command.request(HeartBeat(), data.encode()))
@@ -93,7 +93,7 @@ async def locks_without_end(client: RemotingClient, address: str, turn: int) -> 
     body = LockBatchRequest(
         consumer_group="TOOLS_CONSUMER",
         client_id="client",
-        mq_set=[MessageQueue(WIDE, f"{turn}", number) for number in range(9_000)],
+        mq_set=[MessageQueue(WIDE, f"{turn}", number) for number in range(7_000)],
     )
     await call(client, address, Command.request(RequestCode.LOCK_BATCH_MQ, body=body.encode()))
 

@@ -8,6 +8,7 @@ from rocketq.common.clock import ManualClock
 from rocketq.filter import compile_sql, filter_for
 from rocketq.message.record.reader import decode_records
 from rocketq.store import Boundary, GetStatus, MessageStore, StoreConfig
+from rocketq.store.index import index
 
 from .support import bodies, message, read_queue, small_config
 
@@ -255,3 +256,20 @@ async def test_an_offset_is_found_by_time(tmp_path: Path) -> None:
         assert store.earliest_time() == store.earliest_time("orders", 0) == times[0]
         assert store.store_time("orders", 0, 50) == times[50]
         assert store.store_time("orders", 0, 100) == -1
+
+
+@pytest.mark.parametrize(("most", "count"), [(1_000, 10), (100, 0)])
+async def test_a_question_looks_at_a_bounded_part_of_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, count: int
+) -> None:
+    """A key that everybody uses, asked for in a time in which hardly anybody did."""
+    monkeypatch.setattr(index, "_MOST_LOOKED_AT", most)
+    clock = ManualClock()
+    async with MessageStore(small_config(tmp_path, max_index_num=2_000), clock=clock) as store:
+        for number in range(310):
+            if number == 10:
+                clock.advance(60_000)
+                begin_ms = clock.now_ms()
+            store.append(message(b"%d" % number, keys="everybody's"))
+        found = store.query_keys("orders", "everybody's", 64, 0, begin_ms - 30_000)
+        assert len(found.buffers) == count

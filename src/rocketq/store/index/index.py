@@ -25,6 +25,9 @@ from rocketq.store.index.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile, p
 
 logger = logging.getLogger(__name__)
 
+# Entries of the index that one question may look at: some ten milliseconds' worth.
+_MOST_LOOKED_AT: Final = 100_000
+
 _PIECE: Final = 64 * PAGE_SIZE
 
 
@@ -217,15 +220,20 @@ class Index:
     # --- Asking
 
     def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Log positions of messages that may carry a key, in the order of the log."""
+        """Log positions of messages that may carry a key, in the order of the log.
+
+        Of a key that a hundred thousand messages share, the oldest may not be found: looking
+        for them would take longer than others can wait.
+        """
+        left = _MOST_LOOKED_AT
         key_hash = positive_hash(java_hash(f"{topic}#{key}"))
         found: list[int] = []
         for file in reversed(self._files):
             if file.is_empty:
                 continue
             if file.overlaps(begin_ms, end_ms):
-                file.find(key_hash, begin_ms, end_ms, max_count, found)
-            if file.begin_timestamp < begin_ms or len(found) >= max_count:
+                left -= file.find(key_hash, begin_ms, end_ms, max_count, found, left)
+            if file.begin_timestamp < begin_ms or len(found) >= max_count or left <= 0:
                 break
         return sorted(set(found))
 

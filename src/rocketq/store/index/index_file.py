@@ -144,22 +144,29 @@ class IndexFile:
         end_ms: cython.longlong,
         max_count: cython.int,
         found: list,
-    ) -> None:
-        """Add to `found` the log positions of messages with this hash, newest first."""
+        most: cython.int,
+    ) -> int:
+        """Add to `found` the log positions of messages with this hash, newest first.
+
+        Looks at `most` entries at the most, and returns at how many it has looked.
+        """
+        looked_at: cython.int = 0
         number: cython.int = self._number(self._slot_at(key_hash % self.slots))
-        while 0 < number <= self.count and len(found) < max_count:
+        while 0 < number <= self.count and len(found) < max_count and looked_at < most:
+            looked_at += 1
             at: cython.longlong = self._entry_at(number)
             stored, position, seconds, before = _ENTRY.unpack_from(self.view, at)
             if seconds < 0:
-                return
+                break
             timestamp: cython.longlong = self.begin_timestamp + seconds * 1000
             if timestamp < begin_ms - 1000:  # times are kept in whole seconds
-                return
+                break
             if stored == key_hash and begin_ms <= timestamp + 999 and timestamp <= end_ms:
                 found.append(position)
             if before >= number:  # chains only lead to older entries
-                return
+                break
             number = before
+        return looked_at
 
     def slot(self, slot: cython.int) -> cython.int:
         """The number of the newest entry in a slot, 0 if there is none."""
