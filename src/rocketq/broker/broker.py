@@ -243,8 +243,17 @@ class Broker:
         reading = Reading(live, roles, follower)
         runtime_info = RuntimeInfo(live, store, stats, scheduled, timers, clock, follower)
         metadata = MetadataSync(
-            *(client, location, comparison, follower, store.received),
-            *(topics, groups, offsets, scheduled, modes),
+            client,
+            location,
+            comparison,
+            follower,
+            store,
+            topics,
+            groups,
+            offsets,
+            scheduled,
+            timers,
+            modes,
         )
         follower.on_change(long_polling.wake_all)
 
@@ -252,6 +261,7 @@ class Broker:
             store.take_role(role.kind)
             sends.role_taken()
             offsets.keep_apart(role.is_slave)
+            timers.is_delivering = not role.is_slave
 
         role_services = RoleServices(
             roles,
@@ -264,6 +274,7 @@ class Broker:
             },
             slave={
                 "copy of the log": follower.run,
+                "timed messages": timers.run,
                 "copies of tables": metadata.run,
                 "search for the master": MasterSearch(follower, registration.register_all).run,
             },

@@ -1,4 +1,4 @@
-"""Brokers in processes of their own, started by `rocketq up --brokers N`.
+"""Brokers in processes of their own, started by `rocketq up --brokers N` or `--replicas N`.
 
 A broker is owned by one event loop, so one broker uses one core. More cores of a host are used
 by more brokers, each with a name and a store of its own.
@@ -28,6 +28,7 @@ from rocketq.cli.failures import AlreadyTold, CannotStart
 from rocketq.cli.logs import LogOptions
 from rocketq.common.config import to_properties
 from rocketq.store import StoreConfig
+from rocketq.store.config import BrokerRole
 
 WITH_PARENT: Final = "--with-parent"
 
@@ -41,8 +42,12 @@ _STOP_WITHIN_S: Final = 30.0
 class BrokerProcess:
     """One broker, as its parent sees it."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
-        self.name = name
+    def __init__(
+        self, broker_name: str, process: asyncio.subprocess.Process, slave_id: int = 0
+    ) -> None:
+        self.broker_name = broker_name
+        self.is_slave = slave_id > 0
+        self.name = f"slave {slave_id} of {broker_name}" if self.is_slave else broker_name
         self._process = process
 
     @property
@@ -59,11 +64,18 @@ class BrokerProcess:
 
     async def stopped(self) -> None:
         """Wait for its end, which nobody wanted; raises why it came."""
+        how = await self.ended()
+        if how is None:
+            raise AlreadyTold  # on our stderr, which is its own, too
+        raise CannotStart(f"{how}, so everything stops")
+
+    async def ended(self) -> str | None:
+        """Wait for its end, and say how it came; None if it has said so itself."""
         code = await self._process.wait()
         if code > 0:
-            raise AlreadyTold  # on our stderr, which is its own, too
+            return None
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else "ended"
-        raise CannotStart(f"{self.name} (pid {self.pid}) {how}, so everything stops")
+        return f"{self.name} (pid {self.pid}) {how}"
 
     async def stop(self) -> None:
         """Ask it to stop and wait; what does not stop is killed."""
@@ -107,7 +119,8 @@ async def _start(broker: BrokerConfig, store: StoreConfig, logs: LogOptions) -> 
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # a terminal's Ctrl-C does not go there while it starts
     )
-    return BrokerProcess(broker.broker_name, process)
+    is_slave = store.broker_role is BrokerRole.SLAVE
+    return BrokerProcess(broker.broker_name, process, broker.broker_id if is_slave else 0)
 
 
 def _changed(config: BrokerConfig | StoreConfig) -> list[str]:

@@ -1,10 +1,11 @@
 """`rocketq up`: a whole RocketMQ in one process, or with a process for each of its brokers."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import local_address
@@ -33,6 +34,7 @@ from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
+from rocketq.store.config import BrokerRole
 
 _REGISTRATION_TIMEOUT_S: Final = 30.0
 _NEW_LOG_FILE_SIZE: Final = 64 * 1024 * 1024
@@ -46,7 +48,15 @@ _OWN_OPTIONS: Final = {
 }
 
 # Keys that several brokers cannot share.
-_ONE_BROKERS: Final = ("brokerName", "brokerId", "haListenPort", "storePath")
+_ONE_BROKERS: Final = ("brokerName", "brokerId", "haListenPort", "haMasterAddress", "storePath")
+
+# What a group of replicas is tried out for: two copies of what is acknowledged, and readers
+# that do not care which of them is left.
+_WITH_REPLICAS: Final = {
+    "brokerRole": "SYNC_MASTER",
+    "inSyncReplicas": "2",
+    "slaveReadEnable": "true",
+}
 
 
 def up(
@@ -75,6 +85,14 @@ def up(
             help="How many brokers; more than one use more cores, each in its own process.",
         ),
     ] = 1,
+    replicas: Annotated[
+        int,
+        Option(
+            metavar="N",
+            minimum=0,
+            help="How many slaves each broker has, each in its own process.",
+        ),
+    ] = 0,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
@@ -95,9 +113,14 @@ def up(
     a process of its own; topics made by sending to them are spread over all. The line names
     their addresses with commas between them. All stop together, whichever ends first.
 
+    With --replicas N each broker has N slaves, which copy what it stores and serve readers when
+    it is gone. A message is acknowledged when two of them have it, unless --set says otherwise.
+    One line for each process says where it is; kill one, and the others go on.
+
     rocketq up --dir /tmp/try --namesrv-port 0 --broker-port 0
     rocketq up --set flushDiskType=SYNC_FLUSH --set defaultTopicQueueNums=4
     rocketq up --brokers 4 --dir /data/rocketq
+    rocketq up --replicas 1
     """
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
@@ -106,12 +129,15 @@ def up(
         for key, option in _OWN_OPTIONS.items():
             if key in settings:
                 raise CannotStart(f"--set {key}: use {option} instead")
-        if brokers > 1:
+        if brokers > 1 or replicas > 0:
             _check_shareable(settings)
         check_known(settings, BrokerConfig, StoreConfig, NamesrvConfig, strict=strict)
+        if replicas > 0:
+            settings = _WITH_REPLICAS | settings
         config_text.warn_about_unknown(settings, BrokerConfig, StoreConfig, NamesrvConfig)
         root = directory.absolute()
         _check_directory(root, brokers)
+        _check_replicas(root, replicas)
         namesrv_config = config_text.update(
             NamesrvConfig(
                 bind_address=host,
@@ -141,8 +167,9 @@ def up(
         )
     except (CannotStart, ConfigError) as error:
         fail(error)
-    if brokers > 1:
-        _run_several(namesrv_config, broker_config, store_config, brokers, root, logs)
+    if brokers > 1 or replicas > 0:
+        members = _members(brokers, replicas, root)
+        _run_several(namesrv_config, broker_config, store_config, members, root, logs)
         return
 
     async def program(stop: asyncio.Event) -> None:
@@ -177,43 +204,92 @@ async def _registered(name_server: NameServer, broker_name: str) -> None:
 # --- several brokers ----------------------------------------------------------------------
 
 
+class _Member(NamedTuple):
+    """One of the brokers to start."""
+
+    name: str
+    slave_id: int
+    folder: Path
+
+
+def _members(brokers: int, replicas: int, root: Path) -> list[_Member]:
+    """All brokers, and behind them all slaves."""
+    if brokers == 1:
+        masters = [_Member("broker-a", 0, root / "store")]
+    else:
+        masters = [_Member(name, 0, root / name) for name in map(_broker_name, range(brokers))]
+    return masters + [
+        _Member(name, number, folder.with_name(_replica_folder(folder.name, number)))
+        for name, _, folder in masters
+        for number in range(1, replicas + 1)
+    ]
+
+
+def _replica_folder(master: str, number: int) -> str:
+    return f"replica-{number}" if master == "store" else f"{master}-replica-{number}"
+
+
 def _run_several(
     namesrv_config: NamesrvConfig,
     broker_config: BrokerConfig,
     store_config: StoreConfig,
-    count: int,
+    members: list[_Member],
     root: Path,
     logs: LogOptions,
 ) -> None:
-    """The NameServer here, the brokers in processes of their own, until one of them ends."""
+    """The NameServer here, the brokers in processes of their own."""
     host, first_port = broker_config.bind_address, broker_config.listen_port
+    is_spread = len({member.name for member in members}) > 1
 
     async def program(stop: asyncio.Event) -> None:
+        count = len(members)
         ports = ports_from(first_port, count) if first_port else free_ports(host, count)
-        each = [
-            replace(
-                broker_config,
-                broker_name=_broker_name(number),
-                listen_port=port,
-                auto_create_topic_on_all_brokers=True,
+        configs = [
+            (
+                replace(
+                    broker_config,
+                    broker_name=member.name,
+                    broker_id=member.slave_id,
+                    listen_port=port,
+                    auto_create_topic_on_all_brokers=is_spread,
+                ),
+                replace(
+                    store_config,
+                    store_path_root_dir=str(member.folder),
+                    broker_role=BrokerRole.SLAVE if member.slave_id else store_config.broker_role,
+                ),
             )
-            for number, port in enumerate(ports)
+            for member, port in zip(members, ports, strict=True)
         ]
-        used = [port for config in each for port in broker_ports(config, store_config)]
+        used = [port for config in configs for port in broker_ports(*config)]
         check_ports_free(host, [namesrv_config.listen_port, *used])
         name_server = NameServer(namesrv_config)
         async with started(name_server):
-            configs = [
-                (
-                    replace(config, namesrv_addr=name_server.address),
-                    replace(store_config, store_path_root_dir=str(root / config.broker_name)),
-                )
-                for config in each
+            told = [
+                (replace(config, namesrv_addr=name_server.address), store)
+                for config, store in configs
             ]
-            async with broker_processes(configs, logs) as processes:
+            async with broker_processes(told, logs) as processes:
                 await _serve_several(name_server, processes, stop, root)
 
     serve(program)
+
+
+class _Survivors:
+    """Processes of which one may end without the others."""
+
+    def __init__(self, processes: list[BrokerProcess]) -> None:
+        self._processes = processes
+
+    async def stopped(self) -> None:
+        """Wait until none is left; tells of each that ends."""
+        await asyncio.gather(*map(self._watch, self._processes))
+        raise CannotStart("no broker is left")
+
+    async def _watch(self, process: BrokerProcess) -> None:
+        how = await process.ended()
+        if how is not None:
+            print(f"{how}; the others go on", file=sys.stderr, flush=True)
 
 
 async def _serve_several(
@@ -224,15 +300,26 @@ async def _serve_several(
     async def all_ready() -> list[str]:
         addresses = await asyncio.gather(*(each.ready() for each in processes))
         for each in processes:
-            await _registered(name_server, each.name)
+            await _registered(name_server, each.broker_name)
         return addresses
 
+    has_slaves = any(each.is_slave for each in processes)
+    watched = [_Survivors(processes)] if has_slaves else processes
     ready = asyncio.ensure_future(all_ready())
-    end = asyncio.ensure_future(wait_for_either(stop, name_server, *processes))
+    end = asyncio.ensure_future(wait_for_either(stop, name_server, *watched))
     try:
         await asyncio.wait((ready, end), return_when=asyncio.FIRST_COMPLETED)
         if not end.done():
-            announce(root, namesrv=name_server.address, broker=",".join(ready.result()))
+            addresses = ready.result()
+            masters = [
+                address
+                for address, each in zip(addresses, processes, strict=True)
+                if not each.is_slave
+            ]
+            announce(root, namesrv=name_server.address, broker=",".join(masters))
+            if has_slaves:
+                for address, each in zip(addresses, processes, strict=True):
+                    print(f"{each.name} at {address} pid={each.pid}", flush=True)
         await end
     finally:
         ready.cancel()
@@ -251,16 +338,29 @@ def _log_file_size(root: Path) -> int:
 
 
 def _check_shareable(settings: Mapping[str, str]) -> None:
+    if settings.get("brokerRole", "").strip().upper() == BrokerRole.SLAVE.name:
+        raise CannotStart("--set brokerRole: slaves are made with --replicas")
     for key in settings:
         if key.startswith(_ONE_BROKERS):
             raise CannotStart(f"--set {key}: each of several brokers has its own")
+
+
+def _check_replicas(root: Path, count: int) -> None:
+    """A slave that is left out would be out of date when it is started again one day."""
+    known = [path.name for path in root.glob("*replica-*")] if root.is_dir() else []
+    most = max((int(name.rpartition("-")[2]) for name in known), default=0)
+    if 0 < count < most:
+        raise CannotStart(
+            f"{root} holds {most} slaves' data: start as many with --replicas {most}, "
+            "or delete what is not wanted"
+        )
 
 
 def _check_directory(root: Path, count: int) -> None:
     """Refuse to leave out messages that were stored by another number of brokers."""
     has_one = (root / "store").exists()
     several = 0
-    while (root / _broker_name(several)).exists():
+    while (root / _broker_name(several)).is_dir():
         several += 1
     if has_one and count > 1:
         raise CannotStart(

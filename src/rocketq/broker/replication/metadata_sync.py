@@ -3,7 +3,10 @@
     topics, groups           replaced when their version differs
     request modes            replaced
     consumer offsets         replaced, except for what was committed here and not passed on
-    progress of delays       replaced
+    progress of delays,      replaced
+    and of timers
+    beginnings of topics     where in the log a topic begins that was deleted and made again:
+                             the store has to leave out what is before
 
 Offsets and delays say how far something is done, and what was done for it lies in the log: a
 delayed message delivered, a transaction decided. A slave that took them over ahead of that part
@@ -25,6 +28,7 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.request_modes import RequestModes
 from rocketq.broker.tables.topics import Topics
+from rocketq.broker.timer import TimerMessages
 from rocketq.common.errors import RocketqError
 from rocketq.common.json import JsonError
 from rocketq.remoting import Command, RemotingClient, RequestCode, RequestRejected, ResponseCode
@@ -37,8 +41,9 @@ from rocketq.remoting.bodies.offsets import (
 )
 from rocketq.remoting.bodies.registration import TopicConfigWrapper
 from rocketq.remoting.headers import UpdateConsumerOffset
+from rocketq.store import MessageStore
 from rocketq.store.replication.follower import LogFollower
-from rocketq.store.replication.received_log import ReceivedLog
+from rocketq.store.timer import TimerProgress
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +54,9 @@ _SLOWEST_SHARE: Final = 20
 """Large tables are fetched less often: this many times as long as it takes lies in between."""
 _CALL_WITHIN_S: Final = 30.0
 _LOG_WITHIN_S: Final = 10.0
+
+_SHORT_TIMER_PROGRESS: Final = 32
+"""What brokers send that are older than its last fields."""
 
 _DEFINITE: Final = frozenset(
     {ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
@@ -64,11 +72,12 @@ class MetadataSync:
         location: MasterLocation,
         comparison: LogComparison,
         follower: LogFollower,
-        log: ReceivedLog,
+        store: MessageStore,
         topics: Topics,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
         scheduled: ScheduledMessages,
+        timers: TimerMessages,
         modes: RequestModes,
     ) -> None:
         self.rounds = 0
@@ -77,11 +86,12 @@ class MetadataSync:
         self._location = location
         self._comparison = comparison
         self._follower = follower
-        self._log = log
+        self._store = store
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
         self._scheduled = scheduled
+        self._timers = timers
         self._modes = modes
         self._is_news = asyncio.Event()
         self._is_reached = True
@@ -123,6 +133,8 @@ class MetadataSync:
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupWrapper
         )
         if topics is not None:
+            for topic, position in (topics.topic_beginnings or {}).items():
+                await self._store.begin_topic(topic, position)
             self._topics.adopt(topics)
         if groups is not None:
             self._groups.adopt(groups)
@@ -133,23 +145,33 @@ class MetadataSync:
             self._modes.adopt(modes)
         offsets = await self._fetch(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetWrapper)
         delays = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetWrapper)
+        timer_progress = await self._ask(RequestCode.GET_TIMER_CHECK_POINT)
+        timer_metrics = await self._ask(RequestCode.GET_TIMER_METRICS)
         _, end = await self._comparison.master_range()
         async with asyncio.timeout(_LOG_WITHIN_S):
-            await self._log.reached(end)
+            await self._store.received.reached(end)
         if offsets is not None:
             await self._pass_on(offsets)
             self._offsets.adopt(offsets)
         if delays is not None:
             self._scheduled.adopt(delays)
+        if timer_progress is not None and len(timer_progress) >= _SHORT_TIMER_PROGRESS:
+            self._timers.adopt(TimerProgress.decode(timer_progress))
+        if timer_metrics is not None:
+            self._timers.metrics.adopt(timer_metrics)
         self.rounds += 1
 
     async def _fetch(self, code: RequestCode, body: type[B]) -> B | None:
         """One of the master's tables; None if it has none like it, or an empty one."""
+        data = await self._ask(code)
+        return None if data is None else body.decode(data)
+
+    async def _ask(self, code: RequestCode) -> bytes | None:
         reply = await self._call(Command(code))
         if reply.code != ResponseCode.SUCCESS:
             logger.debug("the master answers %s with %d: %s", code.name, reply.code, reply.remark)
             return None
-        return body.decode(reply.body)
+        return bytes(reply.body)
 
     async def _pass_on(self, known: ConsumerOffsetWrapper) -> None:
         """Tell the master what was committed here while it was away."""

@@ -540,6 +540,20 @@ class TimerMessages:
         stored_ms = self._store.store_time(TIMER_TOPIC, 0, self._queue_offset)
         return min(self._read_ms, stored_ms)
 
+    def adopt(self, progress: TimerProgress) -> None:
+        """Take over how far the master has delivered, while this broker does not deliver.
+
+        What it has delivered waits no longer here. What it has not, this broker would.
+        """
+        if self.is_delivering or self._loop is None or progress.read_ms <= 0:
+            return
+        read_ms = progress.read_ms - progress.read_ms % self._precision_ms
+        oldest_ms = read_ms - _WHEEL_REACH * self._precision_ms
+        for slot_ms in range(max(self._read_ms, oldest_ms), read_ms, self._precision_ms):
+            if self._wheel.get(slot_ms) is not None:
+                self._wheel.clear(slot_ms)
+        self._read_ms = read_ms
+
     # What operators see
 
     def _rate(self) -> None:

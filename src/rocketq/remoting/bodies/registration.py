@@ -122,6 +122,8 @@ class TopicConfigWrapper(Body):
     topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
     topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = field(default_factory=dict)
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = field(default_factory=dict)
+    # Ours, for slaves: where in the log topics begin that were deleted and made again.
+    topic_beginnings: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

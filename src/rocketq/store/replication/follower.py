@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 from rocketq.common.errors import RocketqError
 from rocketq.common.service import asked_to_stop
@@ -206,8 +206,7 @@ class _MasterLink(asyncio.BufferedProtocol):
         self._received_before = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
         self._read_at = loop.time()
         self._log.when_durable(self._report)

@@ -7,7 +7,7 @@ room again; so a slow slave costs its master nothing but the connection.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rocketq.store.config import StoreConfig
 from rocketq.store.replication.frames import Reports, encode_head
@@ -54,9 +54,8 @@ class SlaveLink(asyncio.Protocol):
     # Life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
-        self._transport = transport
         peer = transport.get_extra_info("peername")
         self.address = f"{peer[0]}:{peer[1]}" if peer else "?"
         self._read_at = self._written_at = loop.time()

@@ -167,7 +167,8 @@ class TopicAdminProcessor:
 
     async def _all(self, request: Command, connection: Connection) -> Command:
         header = request.header(GetAllTopicConfig)
-        whole = self._topics.body()
+        marks = self._store.beginnings.marks()
+        whole = replace(self._topics.body(), topic_beginnings=marks or None)
         table = whole.topic_config_table
 
         def encoded() -> bytes:
