@@ -153,6 +153,7 @@ class MessageStore:
             self._flush,
             is_sync_flush=config.is_sync_flush,
             catch_up=self._catch_up,
+            topic_count=lambda: len(self._queues.tails),
         )
         """The log as a slave appends to it."""
         self.replicas = Replicas(

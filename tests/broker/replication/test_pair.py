@@ -4,10 +4,12 @@ import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from rocketq.broker.config import BrokerConfig
+from rocketq.broker.replication.metadata_sync import MetadataSync
 from rocketq.broker.replication.role import first_role
 from rocketq.common.config import ConfigError
 from rocketq.message.flags import PullFlag
@@ -240,6 +242,23 @@ async def test_offsets_committed_at_the_slave_reach_the_master_that_is_back(
 
             await eventually(follows)
             assert await offset_at(master, "orders@group") == 5
+
+
+async def test_a_topic_whose_master_is_gone_before_it_was_copied_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        name_server(tmp_path) as namesrv,
+        broker(tmp_path / "slave", namesrv.address, slave_id=1) as slave,
+    ):
+        async with broker(tmp_path / "master", namesrv.address, **SYNC) as master:
+            await eventually(lambda: is_connected(slave))
+            # The master lives, and says nothing of its tables any more.
+            monkeypatch.setattr(MetadataSync, "copy", AsyncMock(side_effect=TimeoutError))
+            reply = await master.send("orders", b"kept", queue_id=2)
+            assert reply.code == ResponseCode.SUCCESS
+        await eventually(lambda: slave.messages("orders", queue_id=2))
+        assert [each.body for each in await slave.messages("orders", queue_id=2)] == [b"kept"]
 
 
 # Reading

@@ -13,6 +13,9 @@ delayed message delivered, a transaction decided. A slave that took them over ah
 of the log would, as the next master, leave it out. So they are fetched first, then the end of
 the master's log is asked for, and they count here when the slave's log has come that far.
 
+A topic that the log brings first is asked for at once. Where the master is gone by then, it is
+made after what the log has of it: what was acknowledged can be read.
+
 Consumers that found the master gone have committed their offsets here. When it is back they are
 passed on to it, unless it knows better by then.
 """
@@ -27,10 +30,11 @@ from rocketq.broker.replication.master_location import MasterLocation
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.request_modes import RequestModes
-from rocketq.broker.tables.topics import Topics
+from rocketq.broker.tables.topics import Topics, topic
 from rocketq.broker.timer import TimerMessages
 from rocketq.common.errors import RocketqError
 from rocketq.common.json import JsonError
+from rocketq.message.names import is_system_topic
 from rocketq.remoting import Command, RemotingClient, RequestCode, RequestRejected, ResponseCode
 from rocketq.remoting.bodies.body import Body
 from rocketq.remoting.bodies.groups import SubscriptionGroupWrapper
@@ -95,7 +99,9 @@ class MetadataSync:
         self._modes = modes
         self._is_news = asyncio.Event()
         self._is_reached = True
+        self._copied_to = 0
         follower.on_change(self._is_news.set)
+        store.received.on_new_topic = self._is_news.set
 
     async def run(self, stop: asyncio.Event) -> None:
         """Copy at once when the connection to the master comes, and then again and again."""
@@ -107,6 +113,8 @@ class MetadataSync:
                 began = loop.time()
                 if self._follower.is_connected:
                     await self._try()
+                if not self._follower.is_connected:
+                    self._make_up_topics()
                 pause_s = max(_PERIOD_S, (loop.time() - began) * _SLOWEST_SHARE)
                 news = asyncio.ensure_future(self._is_news.wait())
                 await asyncio.wait(
@@ -128,13 +136,14 @@ class MetadataSync:
 
     async def copy(self) -> None:
         """Copy everything once."""
+        known_to = self._store.max_physical_offset  # what comes later may be of later topics
         topics = await self._fetch(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigWrapper)
         groups = await self._fetch(
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupWrapper
         )
         if topics is not None:
-            for topic, position in (topics.topic_beginnings or {}).items():
-                await self._store.begin_topic(topic, position)
+            for name, position in (topics.topic_beginnings or {}).items():
+                await self._store.begin_topic(name, position)
             self._topics.adopt(topics)
         if groups is not None:
             self._groups.adopt(groups)
@@ -159,7 +168,25 @@ class MetadataSync:
             self._timers.adopt(TimerProgress.decode(timer_progress))
         if timer_metrics is not None:
             self._timers.metrics.adopt(timer_metrics)
+        self._copied_to = known_to
         self.rounds += 1
+
+    def _make_up_topics(self) -> None:
+        """Topics that came with the log after the last copy, and whose master is gone."""
+        made = []
+        for name in self._store.topics():
+            if name in self._topics or is_system_topic(name):
+                continue
+            queue_ids = self._store.queues(name)
+            if any(self._is_new(name, queue_id) for queue_id in queue_ids):
+                made.append(topic(name, max(queue_ids) + 1))
+        if made:
+            self._topics.put_all(made)
+
+    def _is_new(self, name: str, queue_id: int) -> bool:
+        last = self._store.max_offset(name, queue_id) - 1
+        entries = self._store.entries(name, queue_id, last, 1)
+        return any(entry.position >= self._copied_to for entry in entries)
 
     async def _fetch(self, code: RequestCode, body: type[B]) -> B | None:
         """One of the master's tables; None if it has none like it, or an empty one."""
@@ -175,18 +202,18 @@ class MetadataSync:
 
     async def _pass_on(self, known: ConsumerOffsetWrapper) -> None:
         """Tell the master what was committed here while it was away."""
-        for topic, group, queue_id, offset in self._offsets.committed_apart():
-            table = known.offset_table.setdefault(f"{topic}@{group}", {})
+        for name, group, queue_id, offset in self._offsets.committed_apart():
+            table = known.offset_table.setdefault(f"{name}@{group}", {})
             if table.get(queue_id, -1) < offset:
                 header = UpdateConsumerOffset(
-                    consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
+                    consumer_group=group, topic=name, queue_id=queue_id, commit_offset=offset
                 )
                 reply = await self._call(Command.request(header))
                 if reply.code == ResponseCode.SUCCESS:
                     table[queue_id] = offset
                 elif reply.code not in _DEFINITE:
                     raise RequestRejected(reply.code, reply.remark)
-            self._offsets.passed_on(topic, group, queue_id, offset)
+            self._offsets.passed_on(name, group, queue_id, offset)
 
     async def _call(self, request: Command) -> Command:
         address = self._location.address

@@ -40,17 +40,22 @@ class ReceivedLog:
         *,
         is_sync_flush: bool,
         catch_up: Callable[[], None],
+        topic_count: Callable[[], int],
     ) -> None:
+        self.on_new_topic: Callable[[], None] | None = None
+        """Called when the log has brought messages of a topic that was not there before."""
         self._log = log
         self._dispatcher = dispatcher
         self._cold = cold
         self._flush = flush
         self._is_sync_flush = is_sync_flush
         self._catch_up = catch_up
+        self._topic_count = topic_count
         self._is_dispatch_planned = False
         self._stuck_at = -1
         self._mark_at = 0
         self._on_durable: Callable[[], None] | None = None
+        self._topics_seen = 0
         self._awaited: dict[asyncio.Future[None], int] = {}
 
     @property
@@ -131,14 +136,22 @@ class ReceivedLog:
         reached = self._dispatcher.position
         is_stuck = reached == before and self._log.end - reached > self._log.file_size // 2
         self._stuck_at = reached if is_stuck else -1
+        self._look_for_topics()
         if reached >= self._mark_at:
             self._log.marks.note(reached)
             self._mark_at = reached + _MARK_EVERY
 
     def flushed(self) -> None:
-        """The log is on the disk up to `CommitLog.flushed`."""
+        """The log is on the disk up to `CommitLog.flushed`, and dispatched."""
+        self._look_for_topics()
         if self._on_durable is not None and self._is_sync_flush:
             self._on_durable()
+
+    def _look_for_topics(self) -> None:
+        topics = self._topic_count()
+        if topics > self._topics_seen and self.on_new_topic is not None:
+            self.on_new_topic()
+        self._topics_seen = topics
 
     def cut_unfinished(self) -> None:
         """Let the log end where its last whole record ends."""
