@@ -107,7 +107,7 @@ class Cluster:
     # ------------------------------------------------------------------ NameServers
 
     def rocketq_namesrv(self) -> Server:
-        port = self._port("namesrv")
+        port = self.port("namesrv")
         command = [sys.executable, "-m", "rocketq.cli", "namesrv"]
         command += ["--host", "127.0.0.1", "--port", str(port)]
         # Otherwise below the home directory, as Java's; Java's is told another home.
@@ -116,7 +116,7 @@ class Cluster:
         return self._started("rocketq-namesrv", command, f"127.0.0.1:{port}", answers)
 
     def java_namesrv(self, release: str = java.V5) -> Server:
-        port = self._port("namesrv")
+        port = self.port("namesrv")
         conf = self.folder / "conf" / "namesrv.conf"
         conf.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n")
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -148,7 +148,7 @@ class Cluster:
     def _broker_conf(
         self, name: str, namesrv: Server, settings: dict[str, str]
     ) -> tuple[Path, str]:
-        port, store = self._port(name), self.folder / f"store-{name}"
+        port, store = self.port(name), self.folder / f"store-{name}"
         values = COMMON_SETTINGS | {
             "brokerName": f"broker-{name}",
             "brokerId": "0",
@@ -197,7 +197,8 @@ class Cluster:
         self._servers.append(server)
         return server
 
-    def _port(self, name: str) -> int:
+    def port(self, name: str) -> int:
+        """Where the server of a name listens, always the same."""
         if name not in self._ports:
             self._ports[name] = free_port()
         return self._ports[name]

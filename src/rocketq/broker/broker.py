@@ -358,11 +358,11 @@ class Broker:
             _kept_on_disk(topics, groups, offsets, ordered),
             running("consumer offsets", OffsetSaving(live, offsets).run),
             running("statistics", stats.run),
+            _closing(client),
             running("services of the role", role_services.run),
             running("housekeeping", housekeeping.run),
             _listening(server, config.bind_address, config.listen_port),
             _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
-            _closing(client),
             running("registration", registration.run),
             running("topics for all brokers", spreading.run),
         ):

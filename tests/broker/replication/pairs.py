@@ -89,7 +89,7 @@ async def pair(
 
 
 async def status(of: TestBroker) -> HARuntimeInfo:
-    reply = await of.call(Command(RequestCode.GET_BROKER_HA_STATUS))
+    reply = await of.call(Command.request(RequestCode.GET_BROKER_HA_STATUS))
     return HARuntimeInfo.decode(reply.body)
 
 
@@ -102,5 +102,5 @@ async def has_everything(master: TestBroker, slave: TestBroker) -> bool:
 
 async def is_connected(slave: TestBroker) -> bool:
     """Whether the slave has a connection to its master's log."""
-    reply = await slave.call(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+    reply = await slave.call(Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
     return KVTable.decode(reply.body).table["replicationState"] == "TRANSFER"

@@ -46,7 +46,7 @@ async def in_step(master: TestBroker, slave: TestBroker) -> None:
 
 
 async def offset_at(where: TestBroker, key: str) -> int | None:
-    reply = await where.call(Command(RequestCode.GET_ALL_CONSUMER_OFFSET))
+    reply = await where.call(Command.request(RequestCode.GET_ALL_CONSUMER_OFFSET))
     if reply.code != ResponseCode.SUCCESS:
         return None
     return ConsumerOffsetWrapper.decode(reply.body).offset_table.get(key, {}).get(0)
@@ -180,7 +180,7 @@ async def test_a_slave_copies_topics_groups_offsets_and_delays(tmp_path: Path) -
         assert await offset_at(slave, "orders@group") == 2
 
         async def is_delivered() -> bool:
-            reply = await slave.call(Command(RequestCode.GET_ALL_DELAY_OFFSET))
+            reply = await slave.call(Command.request(RequestCode.GET_ALL_DELAY_OFFSET))
             return DelayOffsetWrapper.decode(reply.body).offset_table.get(1) == 1
 
         await eventually(is_delivered, "the progress of level 1")
@@ -193,7 +193,7 @@ async def test_a_topic_deleted_at_the_master_goes_from_the_slave(tmp_path: Path)
         await master.send("orders")
 
         async def topics() -> set[str]:
-            reply = await slave.call(Command(RequestCode.GET_ALL_TOPIC_CONFIG))
+            reply = await slave.call(Command.request(RequestCode.GET_ALL_TOPIC_CONFIG))
             return set(TopicConfigWrapper.decode(reply.body).topic_config_table)
 
         async def is_known() -> bool:

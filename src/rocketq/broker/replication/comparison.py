@@ -63,7 +63,7 @@ class LogComparison:
 
     async def master_range(self) -> tuple[int, int]:
         """Where the master's log begins and ends now."""
-        request = Command(RequestCode.GET_BROKER_RUNTIME_INFO)
+        request = Command.request(RequestCode.GET_BROKER_RUNTIME_INFO)
         table = KVTable.decode(check(await self._call(request)).body).table
         low = parse_int64(table.get("commitLogMinOffset", ""))
         high = parse_int64(table.get("commitLogMaxOffset", ""))

@@ -141,11 +141,12 @@ class MetadataSync:
         groups = await self._fetch(
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupWrapper
         )
-        if topics is not None:
+        # A table without entries is none: there are always those of the system.
+        if topics is not None and topics.topic_config_table:
             for name, position in (topics.topic_beginnings or {}).items():
                 await self._store.begin_topic(name, position)
             self._topics.adopt(topics)
-        if groups is not None:
+        if groups is not None and groups.subscription_group_table:
             self._groups.adopt(groups)
         modes = await self._fetch(
             RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, MessageRequestModeWrapper
@@ -194,7 +195,7 @@ class MetadataSync:
         return None if data is None else body.decode(data)
 
     async def _ask(self, code: RequestCode) -> bytes | None:
-        reply = await self._call(Command(code))
+        reply = await self._call(Command.request(code))
         if reply.code != ResponseCode.SUCCESS:
             logger.debug("the master answers %s with %d: %s", code.name, reply.code, reply.remark)
             return None
