@@ -305,7 +305,7 @@ class SerializeType(IntEnum):
 
 
 class Version:
-    """Release numbers as they travel in headers, where they change behaviour (1.8)."""
+    """Release numbers as they travel in headers, where they change behaviour."""
 
     V3_0_11: Final = 37
     V3_4_9: Final = 121

@@ -1,4 +1,4 @@
-"""Users and policies (3.12)."""
+"""Users and policies."""
 
 from dataclasses import field
 

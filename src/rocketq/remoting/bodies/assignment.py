@@ -1,4 +1,4 @@
-"""Queues assigned by the broker, and acknowledgements in batches (3.10)."""
+"""Queues assigned by the broker, and acknowledgements in batches."""
 
 from dataclasses import field
 

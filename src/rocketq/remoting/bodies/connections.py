@@ -1,4 +1,4 @@
-"""Who is connected (3.7)."""
+"""Who is connected."""
 
 from dataclasses import field
 

@@ -1,4 +1,4 @@
-"""Consumer groups as brokers keep them (3.5)."""
+"""Consumer groups as brokers keep them."""
 
 from dataclasses import field
 

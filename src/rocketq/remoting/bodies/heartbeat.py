@@ -1,4 +1,4 @@
-"""Who is alive and what it subscribes to (3.3)."""
+"""Who is alive and what it subscribes to."""
 
 from dataclasses import field
 

@@ -1,4 +1,4 @@
-"""Locking queues for ordered consumption (3.4)."""
+"""Locking queues for ordered consumption."""
 
 from dataclasses import field
 

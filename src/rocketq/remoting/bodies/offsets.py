@@ -1,4 +1,4 @@
-"""Offsets of consumers and of delayed messages (3.6)."""
+"""Offsets of consumers and of delayed messages."""
 
 from dataclasses import field
 

@@ -1,4 +1,4 @@
-"""What brokers tell NameServers, and masters their slaves, about topics (3.2)."""
+"""What brokers tell NameServers, and masters their slaves, about topics."""
 
 import struct
 import zlib

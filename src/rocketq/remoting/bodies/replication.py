@@ -1,4 +1,4 @@
-"""Masters, slaves and the controller (3.11)."""
+"""Masters, slaves and the controller."""
 
 from dataclasses import field
 

@@ -1,4 +1,4 @@
-"""Sending consumers to other offsets (3.9)."""
+"""Sending consumers to other offsets."""
 
 from collections.abc import Mapping
 from dataclasses import field

@@ -1,4 +1,4 @@
-"""Where topics and brokers are (protocol sheet, 3.1)."""
+"""Where topics and brokers are."""
 
 from dataclasses import field
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a consumer says about itself (3.8)."""
+"""What a consumer says about itself."""
 
 from dataclasses import field
 

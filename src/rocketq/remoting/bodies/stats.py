@@ -1,4 +1,4 @@
-"""Statistics of topics, groups, queues and brokers (3.6)."""
+"""Statistics of topics, groups, queues and brokers."""
 
 import time
 from dataclasses import field

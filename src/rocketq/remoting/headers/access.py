@@ -1,4 +1,4 @@
-"""Administration of access (2.10): plain ACL files, then users and policies."""
+"""Administration of access: plain ACL files, then users and policies."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Administration of a broker: messages, consumers, statistics, store (2.7)."""
+"""Administration of a broker: messages, consumers, statistics, store."""
 
 from dataclasses import field
 from typing import ClassVar

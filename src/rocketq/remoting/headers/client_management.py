@@ -1,4 +1,4 @@
-"""Clients making themselves known to a broker (2.5)."""
+"""Clients making themselves known to a broker."""
 
 from dataclasses import field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Requests to a NameServer (protocol sheet, 2.1)."""
+"""Requests to a NameServer."""
 
 from dataclasses import field
 from typing import ClassVar

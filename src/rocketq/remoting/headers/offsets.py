@@ -1,4 +1,4 @@
-"""Offsets of consumers and of queues (2.5)."""
+"""Offsets of consumers and of queues."""
 
 from dataclasses import field
 from typing import ClassVar

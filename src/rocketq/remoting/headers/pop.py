@@ -1,4 +1,4 @@
-"""Consuming by pop (2.4). The codes do not fit binary headers; JSON only."""
+"""Consuming by pop. The codes do not fit binary headers; JSON only."""
 
 from dataclasses import field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Pulling messages (2.3)."""
+"""Pulling messages."""
 
 from dataclasses import field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Between a master and its slaves (2.8), and the controller (2.11)."""
+"""Between a master and its slaves, and the controller."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Sending messages (2.2): the same header with long names and with one-letter names.
+"""Sending messages: the same header with long names and with one-letter names.
 
 Java sends one-letter names (310, 320, 325), Go long ones (10, 324); the meaning is the same.
 """
@@ -107,7 +107,7 @@ class RecallMessageResponse(ResponseHeader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyMessage(RequestHeader):
-    """A broker hands a reply to the client that asked (8.2)."""
+    """A broker hands a reply to the client that asked."""
 
     CODE: ClassVar = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 

@@ -1,4 +1,4 @@
-"""What a broker asks of its clients (2.9).
+"""What a broker asks of its clients.
 
 307 and 309 come from an administrator first, who sends them to the broker; 39 is in
 `transaction`, 326 in `send`.

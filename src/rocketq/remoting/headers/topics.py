@@ -1,4 +1,4 @@
-"""Administration of topics and groups on a broker (2.7)."""
+"""Administration of topics and groups on a broker."""
 
 from dataclasses import field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Transactions (2.6)."""
+"""Transactions."""
 
 from dataclasses import field
 from typing import ClassVar
