@@ -189,7 +189,7 @@ def broker_process(folder: Path) -> Iterator[tuple[str, int]]:
         yield ready[1], int(ready[2])
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.communicate(timeout=60)
         assert process.returncode == 0
 
 
