@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from rocketq.broker.access import AccessDirectory, guards, make_first_users, signing_hooks
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.arrivals import Arrivals
 from rocketq.broker.clients.consumers import ConsumerTable
@@ -31,6 +32,7 @@ from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.pop import HeldPops, OrderedQueues, Popping, Revival, ReviveLog
+from rocketq.broker.processor.access import AccessProcessor
 from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.admin.cold_reads import ColdReadAdminProcessor
 from rocketq.broker.processor.admin.config import ConfigAdminProcessor
@@ -127,6 +129,7 @@ class Broker:
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._servers: tuple[RemotingServer, ...] = ()
+        self._codes: frozenset[int] = frozenset()
 
     @property
     def port(self) -> int:
@@ -137,6 +140,11 @@ class Broker:
     def address(self) -> str:
         """What NameServers and clients are told."""
         return f"{self._config.broker_ip1}:{self.port}"
+
+    @property
+    def served_codes(self) -> frozenset[int]:
+        """The requests it answers."""
+        return self._codes
 
     @property
     def connections(self) -> frozenset[Connection]:
@@ -228,7 +236,8 @@ class Broker:
         revival = Revival(live, topics, groups, offsets, store, revive_log, timers, stats)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
         housekeeping = Housekeeping(live, groups, offsets, producers, consumers, locks, store)
-        client = RemotingClient()
+        directory = AccessDirectory(folder)
+        client = RemotingClient(hooks=signing_hooks(config))
         registration = Registration(live, topics, client, self.address, roles, location)
         topic_routes = TopicRoutes(live, topics, client, clock)
         spreading = TopicSpreading(live, topics, client, registration.announced)
@@ -296,6 +305,7 @@ class Broker:
             PopProcessor(
                 live, topics, groups, popping, held_pops, held_notifications, store, clock
             ).routes(),
+            AccessProcessor(directory).routes(),
             AckProcessor(
                 live, topics, offsets, store, revive_log, ordered, held_pops, clock
             ).routes(),
@@ -346,16 +356,24 @@ class Broker:
         )
         vip_routes = {code: route for code, route in routes.items() if code not in _NOT_ON_VIP}
         server, vip_server = (
-            RemotingServer(each, config=server_config, on_connect=on_connect, on_close=on_close)
+            RemotingServer(
+                each,
+                config=server_config,
+                hooks=guards(config, directory),
+                on_connect=on_connect,
+                on_close=on_close,
+            )
             for each in (routes, vip_routes)
         )
         self._servers = (server, vip_server)
-        for table in (topics, groups, offsets, modes, scheduled, ordered):
+        self._codes = frozenset(routes)
+        for table in (topics, groups, offsets, modes, scheduled, ordered, directory):
             table.load()
+        make_first_users(config, directory)
 
         async with (
             store,
-            _kept_on_disk(topics, groups, offsets, ordered),
+            _kept_on_disk(topics, groups, offsets, ordered, directory),
             running("consumer offsets", OffsetSaving(live, offsets).run),
             running("statistics", stats.run),
             _closing(client),
@@ -390,7 +408,7 @@ def _merged(*parts: Routes) -> Routes:
 
 @asynccontextmanager
 async def _kept_on_disk(
-    *tables: Topics | SubscriptionGroups | ConsumerOffsets | OrderedQueues,
+    *tables: Topics | SubscriptionGroups | ConsumerOffsets | OrderedQueues | AccessDirectory,
 ) -> AsyncIterator[None]:
     """Write the tables once more at the end."""
     try:

@@ -176,6 +176,12 @@ class BrokerConfig:
 
     # Security, statistics, administration.
     acl_enable: bool = False
+    authentication_enabled: bool = False
+    authorization_enabled: bool = False
+    authentication_whitelist: str = ""
+    authorization_whitelist: str = ""
+    init_authentication_user: str = field(default="", repr=False)
+    inner_client_authentication_credentials: str = field(default="", repr=False)
     cold_data_flow_control_enable: bool = False
     cg_cold_read_threshold: int = 3 * _MIB
     global_cold_read_threshold: int = 100 * _MIB
@@ -186,6 +192,11 @@ class BrokerConfig:
     def __post_init__(self) -> None:
         if not self.broker_name:
             raise ConfigError("brokerName=: must not be empty")
+        if self.authorization_enabled and not self.authentication_enabled:
+            raise ConfigError(
+                "authorizationEnabled=true: needs authenticationEnabled=true, or anybody could "
+                "say to be anybody"
+            )
         if not self.broker_ip2:
             object.__setattr__(self, "broker_ip2", self.broker_ip1)
 
@@ -211,6 +222,10 @@ class BrokerConfig:
         """Seconds between full registrations, held within RocketMQ's bounds."""
         return min(max(self.register_name_server_period, 10_000), 60_000) / 1000
 
+
+# Never shown: not in answers, not in what is printed.
+SECRETS: Final = frozenset({"initAuthenticationUser", "innerClientAuthenticationCredentials"})
+_HIDDEN: Final = "******"
 
 # What `mqbroker -m` prints: the options RocketMQ marks as important.
 IMPORTANT_KEYS: Final = frozenset(
@@ -301,4 +316,5 @@ class LiveConfig:
 
     def text(self) -> str:
         """All options that count as `key=value` lines, sorted by key."""
-        return format_lines(counting(to_properties(self.broker) | to_properties(self.store)))
+        shown = counting(to_properties(self.broker) | to_properties(self.store))
+        return format_lines({key: _HIDDEN if key in SECRETS else shown[key] for key in shown})

@@ -333,19 +333,29 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Users and rights",
+        (
+            at_start("authenticationEnabled", "Every request must be signed by a user."),
+            at_start("authorizationEnabled", "Every request needs its right."),
+            at_start("authenticationWhitelist", "Codes that need no user, separated by commas."),
+            at_start("authorizationWhitelist", "Codes that need no right."),
+            at_start(
+                "initAuthenticationUser",
+                "The first super user, as JSON with `username` and `password`; made if absent.",
+            ),
+            at_start(
+                "innerClientAuthenticationCredentials",
+                "What this broker signs its own requests with, as JSON with `accessKey` and "
+                "`secretKey`; a super user of that name is made if absent.",
+            ),
+        ),
+    ),
+    Section(
         "Not there yet",
         (
             not_there(
-                "aclEnable", "access control is not there, so nothing would be checked", "false"
-            ),
-            not_there(
-                "authenticationEnabled",
-                "users are not checked here, so anybody could come",
-                "false",
-            ),
-            not_there(
-                "authorizationEnabled",
-                "rights are not checked here, so anybody could do all",
+                "aclEnable",
+                "the plain access files of RocketMQ 4 are not read here; use authenticationEnabled",
                 "false",
             ),
             not_there("useTLS", "connections cannot be encrypted here", "false"),
@@ -539,13 +549,20 @@ SECTIONS: Final = (
                 maxLiteSubscriptionCount maxLmqConsumeQueueNum minLiteTTl""",
             ),
             *no_effect(
-                "Belongs to access control and TLS, which are not there; what switches these on "
-                "is refused.",
+                "Users and policies are kept in files here, and decisions are remembered until "
+                "one of them changes.",
                 """authConfigPath authenticationMetadataProvider authorizationMetadataProvider
                 authenticationProvider authorizationProvider authenticationStrategy
-                authorizationStrategy authenticationWhitelist authorizationWhitelist
-                initAuthenticationUser innerClientAuthenticationCredentials
-                migrateAuthFromV1Enabled tls.test.mode.enable""",
+                authorizationStrategy""",
+            ),
+            *no_effect(
+                "Belongs to TLS and to plain access files, which are not there; what switches "
+                "these on is refused.",
+                """migrateAuthFromV1Enabled""",
+            ),
+            *no_effect(
+                "Belongs to TLS, which is not there; what switches it on is refused.",
+                """tls.test.mode.enable""",
             ),
             *no_effect(
                 "Belongs to metrics, which are not exported.",
