@@ -147,7 +147,6 @@ def test_the_page_is_made_from_the_table() -> None:
 # What is refused
 
 ASKS_FOR_MORE = [
-    *(("aclEnable", "true"), ("authenticationEnabled", "true"), ("authorizationEnabled", "true")),
     *(("tls.server.mode", "enforcing"), ("tls.config.file", "/tls.properties"), ("useTLS", "true")),
     *(("brokerRole", "LEARNER"), ("inSyncReplicas", "65"), ("enableSlaveActingMaster", "true")),
     *(("enableControllerMode", "true"), ("controllerAddr", "10.0.0.1:9878")),
