@@ -189,3 +189,25 @@ def test_an_index_file_with_a_damaged_head_is_made_again(tmp_path: Path) -> None
                 assert b"%d" % number in [m.body for b in found for m in decode_records(b)], number
 
     asyncio.run(find())
+
+
+def test_a_lost_index_file_is_made_again_where_names_leave_no_room(tmp_path: Path) -> None:
+    clock = ManualClock()
+    config = small_config(tmp_path)
+
+    async def put() -> None:
+        async with MessageStore(config, clock=clock) as store:
+            for number in range(400):
+                clock.set_wall(clock.now_ms() - 60_000)
+                store.append(message(b"%d" % number, keys=f"key{number}"))
+
+    async def find() -> None:
+        async with MessageStore(config, clock=clock) as store:
+            for number in range(400):
+                found = store.query_keys("orders", f"key{number}", 8, 0, 1 << 60).buffers
+                assert b"%d" % number in [m.body for b in found for m in decode_records(b)], number
+
+    asyncio.run(put())
+    sorted((tmp_path / "index").iterdir())[3].unlink()
+    asyncio.run(find())
+    asyncio.run(find())

@@ -16,7 +16,7 @@ that lacks entries from before the place where reading began, and an index that 
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -371,13 +371,19 @@ class Recovery:
         """Index what lies between two files that do not follow each other."""
         assert self._index is not None
         for number, start, end in reversed(self._index.gaps(self._log.min_offset)):
-            records = iter(LogScan(self._log.segments, start, end, check_crc=False))
-            if start > self._log.min_offset:
-                next(records, None)  # the last one of the file before
+            # Where there is a file before, its last message is the first of these.
+            indexed = start if start > self._log.min_offset else -1
+            records = self._live_records(start, end, indexed)
             first = next((found for found in records if key_hashes(found.fields)), None)
             if first is not None:
                 logger.warning("the index says nothing about %d to %d", first.position, end)
                 self._index.fill_gap(number, itertools.chain([first], records))
+
+    def _live_records(self, start: int, end: int, indexed: int) -> Iterator[Found]:
+        beginnings = self._beginnings.by_name
+        for found in LogScan(self._log.segments, start, end, check_crc=False, durable=_NO_END):
+            if found.position > max(indexed, beginnings.get(found.fields.topic, 0) - 1):
+                yield found
 
     def _rebuild(self, report: RecoveryReport) -> None:
         """Make queues anew from the whole log: some of their entries were lost."""

@@ -169,10 +169,8 @@ class Index:
 
     def _add_file(self) -> IndexFile:
         name = index_file_name(self._now_ms())
-        if self._segments:
-            # Files are read in the order of their names, and clocks are set back.
-            name = max(name, f"{int(self._segments[-1].path.name) + 1:017d}")
-        path = self._folder / name
+        # RocketMQ reads files in the order of their names, and clocks are set back.
+        path = self._folder / max(name, self._behind_all())
         self._disk.create(path, self._size, reserve=False)
         self._has_new_files = True
         before = self._files[-1] if self._files else None
@@ -188,6 +186,11 @@ class Index:
         if before is not None:
             file.begin_after(before.end_position, before.end_timestamp)
         return file
+
+    def _behind_all(self) -> str:
+        """A name that comes behind those of all files."""
+        last = max((int(segment.path.name) for segment in self._segments), default=0)
+        return f"{last + 1:017d}"
 
     def _make_slots_safe(self) -> None:
         """Slots are written all over the place, so all of them get their blocks at once."""
@@ -271,10 +274,9 @@ class Index:
         for position, fields in records:
             for key_hash in key_hashes(fields):
                 if file is None or file.is_full:
-                    if first >= following:
-                        logger.warning("no room for another index file before %d", following)
-                        return count
                     path = self._folder / f"{first:017d}"
+                    if first >= following:
+                        path = self._folder / self._behind_all()  # starts put it in its place
                     self._disk.create(path, self._size, reserve=True)
                     segment = Segment(path, 0, self._size, self._disk)
                     file = IndexFile(segment.mapping, self._slots, self._max_entries)
