@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
+from rocketq.message.message import MessageExt
+from rocketq.message.record.reader import decode_record
+from rocketq.message.record.writer import InvalidRecord
 from rocketq.store import MessageStore, StoreConfig, StoreMismatch
+from rocketq.store.errors import QueueUnavailable
 from rocketq.store.inspect.check import Severity, check_store
 
-from .support import message, read_when_whole, small_config
+from .support import message, small_config
 
-FILE_SIZE = 16_384
+FILE_SIZE = 1 << 18
 QUEUES = 3
 TOPICS = ("orders", "stock", "again", "SCHEDULE_TOPIC_XXXX")
 
@@ -160,15 +164,39 @@ def damage(root: Path, choose: random.Random) -> tuple[str, int, int]:
     return (what, first + start, first + end) if first >= 0 else (what, -1, -1)
 
 
+async def read_each(store: MessageStore, topic: str, queue_id: int) -> dict[int, MessageExt]:
+    """Every message by its number: one that is damaged must not hide the others."""
+    found: dict[int, MessageExt] = {}
+    number = 0
+    while True:
+        try:
+            end = store.max_offset(topic, queue_id)
+            result = store.get(topic, queue_id, number, 1)
+        except QueueUnavailable:
+            await store.mended()
+            continue
+        if number >= end:
+            return found
+        if result.message_count:
+            try:
+                one = decode_record(result.buffers[0])
+                if one.queue_offset == result.next_offset - 1:
+                    found[one.queue_offset] = one
+            except InvalidRecord:
+                pass
+        elif result.next_offset == number:
+            await store.mended()
+            continue
+        number = max(result.next_offset, number + 1)
+
+
 async def served(config: StoreConfig) -> dict[tuple[str, int, int], tuple[int, bytes]]:
     found: dict[tuple[str, int, int], tuple[int, bytes]] = {}
     async with MessageStore(config) as store:
-        for topic in store.topics():
+        for topic in set(store.topics()) - {"bulk"}:
             for queue_id in store.queues(topic):
-                for one in await read_when_whole(store, topic, queue_id):
-                    key = topic, queue_id, one.queue_offset
-                    assert key not in found
-                    found[key] = one.physical_offset, one.body
+                for number, one in (await read_each(store, topic, queue_id)).items():
+                    found[topic, queue_id, number] = one.physical_offset, one.body
         for number in range(0, 900, 50):
             store.query_keys("orders", f"k{number}", 32, 0, 1 << 60)
     return found
