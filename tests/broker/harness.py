@@ -12,7 +12,7 @@ from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.message import MessageExt
 from rocketq.message.properties.codec import encode_properties
 from rocketq.message.record.reader import decode_records
-from rocketq.remoting import Command, RemotingClient, Routes
+from rocketq.remoting import Command, Handlers, RemotingClient
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,
     HeartbeatData,
@@ -147,7 +147,7 @@ def pull_request(topic: str, offset: int = 0, **more: Any) -> Command:
 
 @asynccontextmanager
 async def running_broker(
-    folder: Path, *, clock: Clock = SYSTEM_CLOCK, routes: Routes | None = None, **options: Any
+    folder: Path, *, clock: Clock = SYSTEM_CLOCK, routes: Handlers | None = None, **options: Any
 ) -> AsyncIterator[TestBroker]:
     """A broker for the length of a block; `options` are the broker's and the store's."""
     store = {name: value for name, value in options.items() if name in _STORE_OPTIONS}
@@ -165,7 +165,7 @@ async def running_broker(
         StoreConfig(store_path_root_dir=str(folder), **(_SMALL | store)),
         clock=clock,
     )
-    client = RemotingClient(routes=routes)
+    client = RemotingClient(handlers=routes)
     await running.start()
     try:
         yield TestBroker(running, client)

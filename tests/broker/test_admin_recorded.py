@@ -71,7 +71,7 @@ async def wire(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wire]:
     async with broker.serving():
         admin = RemotingClient()
         wire = Wire(broker, admin, folder)
-        consumer = RemotingClient(routes=_consumer_routes(wire))
+        consumer = RemotingClient(handlers=_consumer_routes(wire))
         try:
             await _fill(wire)
             await _join(wire, consumer)

@@ -14,7 +14,7 @@ import pytest
 
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.message.flags import PullFlag
-from rocketq.remoting import Command, Connection, RemotingClient, RequestCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RemotingClient, RequestCode
 from rocketq.remoting.wire.frame import decode_frame
 from tests.broker.golden import frames
 from tests.broker.harness import TestBroker, running_broker
@@ -91,12 +91,12 @@ async def test_the_answers_have_the_recorded_form(recording: str, tmp_path: Path
         enable_property_filter=True,
     ) as broker:
         clients: dict[Any, RemotingClient] = {}
-        routes: Routes = {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: take_reply}
+        routes: Handlers = {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: take_reply}
         compared = 0
         different = {}
         for number in sorted(number for number, frame in recorded.items() if is_asked(frame)):
             frame = recorded[number]
-            client = clients.setdefault(frame["conn"], RemotingClient(routes=routes))
+            client = clients.setdefault(frame["conn"], RemotingClient(handlers=routes))
             answer = answers.get(number)
             if answer is not None or frame["kind"] == "oneway":
                 difference = await difference_in_answer(broker, client, frame, answer)

@@ -98,7 +98,7 @@ def end(services: Services, half: MessageExt, decision: int, **changes: object) 
         "msg_id": half.msg_id,
     }
     request = Command.request(EndTransaction(**(fields | changes)))  # type: ignore[arg-type]
-    route = processor(services).routes()[EndTransaction.CODE]
+    route = processor(services).handlers()[EndTransaction.CODE]
     assert callable(route)
     return route(request, NOBODY)
 
@@ -113,7 +113,7 @@ class Producer:
     def __init__(self) -> None:
         self.questions: list[tuple[CheckTransactionState, MessageExt]] = []
 
-    def routes(self) -> dict[int, object]:
+    def handlers(self) -> dict[int, object]:
         return {CheckTransactionState.CODE: self._asked}
 
     def _asked(self, request: Command, connection: Connection) -> None:
@@ -131,7 +131,7 @@ async def producer_online(services: Services) -> AsyncIterator[Producer]:
     server = RemotingServer({}, on_connect=joined.append)
     await server.start("127.0.0.1", 0)
     producer = Producer()
-    client = RemotingClient(routes=producer.routes())  # type: ignore[arg-type]
+    client = RemotingClient(handlers=producer.handlers())  # type: ignore[arg-type]
     try:
         await client.call_oneway(f"127.0.0.1:{server.port}", Command.request(1, oneway=True))
         await eventually(lambda: joined)

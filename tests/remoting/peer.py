@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from rocketq.remoting import Command, RemotingServer, Routes
+from rocketq.remoting import Command, Handlers, RemotingServer
 from rocketq.remoting.link.handlers import RpcHook
 from rocketq.remoting.link.server import ServerConfig
 from rocketq.remoting.wire.frame import FrameSplitter, decode_frame
@@ -57,7 +57,7 @@ class Peer:
 
 @asynccontextmanager
 async def serving(
-    routes: Routes, config: ServerConfig | None = None, *hooks: RpcHook
+    routes: Handlers, config: ServerConfig | None = None, *hooks: RpcHook
 ) -> AsyncIterator[tuple[RemotingServer, Callable[[], Awaitable[Peer]]]]:
     """A server, and a way to connect to it."""
     server = RemotingServer(routes, config=config, hooks=hooks)

@@ -10,12 +10,12 @@ import pytest
 import pytest_asyncio
 
 from rocketq.remoting import (
-    ClientConfig,
     Command,
     ConnectFailed,
     Connection,
     ConnectionLost,
     RemotingClient,
+    RemotingClientConfig,
     RemotingError,
     RemotingServer,
     RequestRejected,
@@ -159,7 +159,7 @@ async def test_pending_calls_fail_at_once_when_the_connection_drops(
 async def test_nobody_there_is_said_at_once_and_again_while_backing_off() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    client = RemotingClient(ClientConfig(reconnect_delay_millis=60_000))
+    client = RemotingClient(RemotingClientConfig(reconnect_delay_millis=60_000))
     errors = []
     for _ in range(2):
         with pytest.raises(ConnectFailed) as caught:
@@ -178,7 +178,9 @@ async def test_after_the_back_off_the_address_is_tried_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     address = f"127.0.0.1:{port}"
-    client = RemotingClient(ClientConfig(reconnect_delay_millis=1, reconnect_delay_max_millis=2))
+    client = RemotingClient(
+        RemotingClientConfig(reconnect_delay_millis=1, reconnect_delay_max_millis=2)
+    )
     with pytest.raises(ConnectFailed):
         await client.call(address, Command.request(1))
     server = RemotingServer({1: echo})
@@ -227,7 +229,7 @@ async def test_oneway_requests_arrive(client: RemotingClient) -> None:
 
 
 async def test_only_so_many_calls_may_be_under_way() -> None:
-    client = RemotingClient(ClientConfig(client_async_semaphore_value=3))
+    client = RemotingClient(RemotingClientConfig(client_async_semaphore_value=3))
     async with serving({1: swallow, 2: echo}) as (server, _):
         address = address_of(server)
         await client.connect(address)
@@ -245,7 +247,7 @@ async def test_the_peer_may_ask_too() -> None:
     def answer(request: Command, connection: Connection) -> Command:
         return request.reply(remark=f"client got {request.code}")
 
-    client = RemotingClient(routes={40: answer})
+    client = RemotingClient(handlers={40: answer})
 
     async def ask_back(request: Command, connection: Connection) -> Command:
         first = await connection.call(Command.request(40))
@@ -262,7 +264,7 @@ async def test_the_same_number_in_both_directions_is_not_confused() -> None:
     def answer(request: Command, connection: Connection) -> Command:
         return request.reply(remark="from the client")
 
-    client = RemotingClient(routes={2: answer})
+    client = RemotingClient(handlers={2: answer})
 
     async def ask_back(request: Command, connection: Connection) -> Command:
         question = Command.request(2)
@@ -334,7 +336,7 @@ async def test_one_request_is_not_sent_twice_at_a_time(client: RemotingClient) -
 
 async def test_a_client_keeps_reading_while_its_own_requests_pile_up() -> None:
     """Both ends full of unread bytes must not wait for each other."""
-    client = RemotingClient(ClientConfig(write_buffer_high_water_mark=10_000))
+    client = RemotingClient(RemotingClientConfig(write_buffer_high_water_mark=10_000))
 
     def answer(request: Command, connection: Connection) -> Command:
         return request.reply(body=bytes(50_000))
@@ -387,7 +389,7 @@ async def test_a_server_that_goes_away_is_called_once_more_on_a_new_connection(
 
 
 async def test_a_frame_that_is_too_long_is_not_sent() -> None:
-    client = RemotingClient(ClientConfig(frame_max_length=10_000))
+    client = RemotingClient(RemotingClientConfig(frame_max_length=10_000))
 
     def answer(request: Command, connection: Connection) -> Command:
         return request.reply(body=[bytes(6_000)] * int(request.ext_fields["parts"]))

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from rocketq.remoting import Command, Connection, RequestCode, RunRoute, SerializeType
+from rocketq.remoting import Command, Connection, RequestCode, RunHandler, SerializeType
 from rocketq.remoting.bodies.heartbeat import HeartbeatData
 from rocketq.remoting.headers import PullMessage, SendMessageV2
 from rocketq.remoting.hot.pull import read_pull
 from rocketq.remoting.hot.send import SendReplies, read_send
-from rocketq.remoting.link.server import Routes
+from rocketq.remoting.link.server import Handlers
 from rocketq.remoting.wire.frame import decode_frame
 from tests.remoting.golden import recorded
 from tests.remoting.peer import Peer, serving
@@ -19,7 +19,7 @@ from tests.remoting.test_frame import bad_frames
 from tests.waiting import eventually
 
 
-def routes() -> Routes:
+def routes() -> Handlers:
     """Handlers that look at everything a request has."""
     replies = SendReplies()
 
@@ -39,7 +39,7 @@ def routes() -> Routes:
         return request.reply()
 
     return {
-        RequestCode.SEND_MESSAGE_V2: RunRoute(send),
+        RequestCode.SEND_MESSAGE_V2: RunHandler(send),
         RequestCode.PULL_MESSAGE: pull,
         RequestCode.HEART_BEAT: beat,
     }

@@ -12,7 +12,7 @@ from rocketq.remoting import (
     RemotingServer,
     RequestRejected,
     ResponseCode,
-    RunRoute,
+    RunHandler,
     SerializeType,
     ServerConfig,
 )
@@ -110,7 +110,7 @@ async def test_a_run_of_requests_is_handled_together_and_answered_in_one_write()
         runs.append([request.opaque for request in requests])
         return [request.reply() for request in reversed(requests) if request.opaque != 3]
 
-    async with serving({1: RunRoute(handle_run), 2: echo}) as (server, connect):
+    async with serving({1: RunHandler(handle_run), 2: echo}) as (server, connect):
         peer = await connect()
         await eventually(lambda: server.connections)
         # While the loop is not at it, everything gathers in the socket.
@@ -127,7 +127,7 @@ async def test_a_run_that_fails_refuses_each_of_its_requests() -> None:
     def handle_run(requests: list[Command], connection: Connection) -> list[Command]:
         raise RequestRejected(ResponseCode.SYSTEM_BUSY, "busy")
 
-    async with serving({1: RunRoute(handle_run)}) as (_, connect):
+    async with serving({1: RunHandler(handle_run)}) as (_, connect):
         peer = await connect()
         await peer.say(Command(1, opaque=1), Command(1, opaque=2, flag=2), Command(1, opaque=3))
         replies = [await peer.hear(), await peer.hear()]
@@ -159,7 +159,7 @@ async def test_hooks_see_every_request_and_reply() -> None:
     async def later(request: Command, connection: Connection) -> Command:
         return request.reply()
 
-    async with serving({1: echo, 2: RunRoute(handle_run), 3: later}, None, hook) as (_, connect):
+    async with serving({1: echo, 2: RunHandler(handle_run), 3: later}, None, hook) as (_, connect):
         peer = await connect()
         await peer.say(
             Command(1, opaque=1),

@@ -79,7 +79,7 @@ from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
-from rocketq.remoting.link.handlers import Routes
+from rocketq.remoting.link.handlers import Handlers
 from rocketq.store import MessageStore, StoreConfig
 from rocketq.store.replication.follower import LogFollower
 
@@ -296,47 +296,47 @@ class Broker:
             *(clock, store_host),
         )
         routes = _merged(
-            sends.routes(),
-            SendBackProcessor(live, retries, store, writer, stats).routes(),
-            ReplyProcessor(live, sends, producers, writer, clock, store_host).routes(),
+            sends.handlers(),
+            SendBackProcessor(live, retries, store, writer, stats).handlers(),
+            ReplyProcessor(live, sends, producers, writer, clock, store_host).handlers(),
             PullProcessor(
                 live, topics, groups, offsets, consumers, long_polling, store, stats, reading
-            ).routes(),
+            ).handlers(),
             PopProcessor(
                 live, topics, groups, popping, held_pops, held_notifications, store, clock
-            ).routes(),
-            AccessProcessor(directory).routes(),
+            ).handlers(),
+            AccessProcessor(directory).handlers(),
             AckProcessor(
                 live, topics, offsets, store, revive_log, ordered, held_pops, clock
-            ).routes(),
-            ClientProcessor(live, topics, groups, producers, consumers, turns, clock).routes(),
-            ConsumerOffsetProcessor(live, topics, groups, offsets, store).routes(),
-            LockProcessor(locks, topics, groups).routes(),
-            TimerProcessor(live, topics, timers, writer, clock, store_host).routes(),
-            QueryProcessor(live, store).routes(),
-            EndTransactionProcessor(live, transactions, writer, store, stats, clock).routes(),
-            AssignmentProcessor(live, topics, groups, consumers, modes, topic_routes).routes(),
+            ).handlers(),
+            ClientProcessor(live, topics, groups, producers, consumers, turns, clock).handlers(),
+            ConsumerOffsetProcessor(live, topics, groups, offsets, store).handlers(),
+            LockProcessor(locks, topics, groups).handlers(),
+            TimerProcessor(live, topics, timers, writer, clock, store_host).handlers(),
+            QueryProcessor(live, store).handlers(),
+            EndTransactionProcessor(live, transactions, writer, store, stats, clock).handlers(),
+            AssignmentProcessor(live, topics, groups, consumers, modes, topic_routes).handlers(),
             # Administration.
-            TopicAdminProcessor(live, topics, offsets, store, stats, turns).routes(),
-            GroupAdminProcessor(live, groups, offsets, stats, turns).routes(),
+            TopicAdminProcessor(live, topics, offsets, store, stats, turns).handlers(),
+            GroupAdminProcessor(live, groups, offsets, stats, turns).handlers(),
             OffsetAdminProcessor(
                 live, topics, groups, offsets, consumers, scheduled, long_polling, store, turns
-            ).routes(),
+            ).handlers(),
             ProgressAdminProcessor(
                 *(live, topics, groups, offsets, consumers, store, stats, turns, clock),
                 self.address,
-            ).routes(),
-            ConnectionAdminProcessor(producers, consumers, offsets, turns, self.address).routes(),
-            RelayAdminProcessor(live, topics, groups, consumers, store).routes(),
-            StorageAdminProcessor(topics, consumers, store, runtime_info, turns).routes(),
+            ).handlers(),
+            ConnectionAdminProcessor(producers, consumers, offsets, turns, self.address).handlers(),
+            RelayAdminProcessor(live, topics, groups, consumers, store).handlers(),
+            StorageAdminProcessor(topics, consumers, store, runtime_info, turns).handlers(),
             ReplicationAdminProcessor(
                 *(store, roles, follower, clock),
                 address=self.address,
                 log_address=f"{config.broker_ip2}:{log_port}",
-            ).routes(),
-            ConfigAdminProcessor(live).routes(),
-            TransactionAdminProcessor(transactions, store).routes(),
-            ColdReadAdminProcessor(ColdReadLimits(live), store).routes(),
+            ).handlers(),
+            ConfigAdminProcessor(live).handlers(),
+            TransactionAdminProcessor(transactions, store).handlers(),
+            ColdReadAdminProcessor(ColdReadLimits(live), store).handlers(),
         )
 
         def on_connect(connection: Connection) -> None:
@@ -397,9 +397,9 @@ class Broker:
                 held_notifications.close()
 
 
-def _merged(*parts: Routes) -> Routes:
+def _merged(*parts: Handlers) -> Handlers:
     """One table out of many; a code that two of them want is a mistake of ours."""
-    routes: Routes = {}
+    routes: Handlers = {}
     for part in parts:
         assert not routes.keys() & part.keys(), sorted(routes.keys() & part.keys())
         routes |= part

@@ -24,7 +24,7 @@ from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.namesrv import NotifyMinBrokerIdChange
 from rocketq.remoting.link.client import RemotingClient
 from rocketq.remoting.link.connection import Connection
-from rocketq.remoting.link.server import RemotingServer, Routes, ServerConfig
+from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
 from rocketq.remoting.wire.command import Command
 
 logger = logging.getLogger(__name__)
@@ -64,11 +64,11 @@ class NameServer:
         self._stop = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
-    def _routes(self) -> Routes:
+    def _routes(self) -> Handlers:
         return {
-            **BrokerProcessor(self._registry, self._kv_config, self._config).routes(),
-            **RouteProcessor(self._registry, self._kv_config, self._config, self._clock).routes(),
-            **SettingsProcessor(self._kv_config, self._config).routes(),
+            **BrokerProcessor(self._registry, self._kv_config, self._config).handlers(),
+            **RouteProcessor(self._registry, self._kv_config, self._config, self._clock).handlers(),
+            **SettingsProcessor(self._kv_config, self._config).handlers(),
         }
 
     @property

@@ -11,22 +11,23 @@ from rocketq.remoting.errors import (
     TooManyRequests,
 )
 from rocketq.remoting.headers.header import RequestHeader, ResponseHeader
-from rocketq.remoting.link.client import ClientConfig, RemotingClient, check, split_address
+from rocketq.remoting.link.client import RemotingClient, RemotingClientConfig, check, split_address
 from rocketq.remoting.link.connection import Connection
-from rocketq.remoting.link.handlers import Handler, Route, Routes, RpcHook, RunRoute
+from rocketq.remoting.link.handlers import Handler, Handlers, RpcHook, RunHandler
 from rocketq.remoting.link.server import RemotingServer, ServerConfig
 from rocketq.remoting.wire.command import Command, next_opaque
 
 __all__ = [
     "BadFrame",
-    "ClientConfig",
     "Command",
     "ConnectFailed",
     "Connection",
     "ConnectionLost",
     "Handler",
+    "Handlers",
     "LanguageCode",
     "RemotingClient",
+    "RemotingClientConfig",
     "RemotingError",
     "RemotingServer",
     "RequestCode",
@@ -35,10 +36,8 @@ __all__ = [
     "RequestTimeout",
     "ResponseCode",
     "ResponseHeader",
-    "Route",
-    "Routes",
     "RpcHook",
-    "RunRoute",
+    "RunHandler",
     "SerializeType",
     "ServerConfig",
     "TooManyRequests",

@@ -12,7 +12,14 @@ from rocketq.broker.access.directory import (
 )
 from rocketq.common.access import Acl, InvalidPolicy, User, UserType
 from rocketq.common.access.policy import policy_type
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.access.signature import ACCESS_KEY
 from rocketq.remoting.bodies.access import AclInfo, UserInfo, encode_acls, encode_users
 from rocketq.remoting.headers.access import (
@@ -37,7 +44,7 @@ class AccessProcessor:
     def __init__(self, directory: AccessDirectory) -> None:
         self._directory = directory
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.AUTH_CREATE_USER: self._create_user,
             RequestCode.AUTH_UPDATE_USER: self._update_user,

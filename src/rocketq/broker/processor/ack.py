@@ -17,7 +17,14 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import INT64_MAX
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest
 from rocketq.remoting.headers.pop import (
     AckMessage,
@@ -50,7 +57,7 @@ class AckProcessor:
         self._held = held
         self._clock = clock
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.ACK_MESSAGE: self._ack,
             RequestCode.BATCH_ACK_MESSAGE: self._batch_ack,

@@ -18,7 +18,14 @@ from rocketq.broker.tables.topics import Topics
 from rocketq.client.consumer.allocation import AllocationStrategy, Average, AverageByCircle
 from rocketq.message.names import is_retry_topic
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.assignment import (
     MessageQueueAssignment,
     QueryAssignmentRequest,
@@ -56,7 +63,7 @@ class AssignmentProcessor:
         self._modes = modes
         self._topic_routes = routes
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.QUERY_ASSIGNMENT: self._query,
             RequestCode.SET_MESSAGE_REQUEST_MODE: self._set_mode,

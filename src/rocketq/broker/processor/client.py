@@ -21,10 +21,10 @@ from rocketq.message.names import retry_topic
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     RequestCode,
     RequestRejected,
     ResponseCode,
-    Routes,
 )
 from rocketq.remoting.bodies.heartbeat import (
     CheckClientRequest,
@@ -72,7 +72,7 @@ class ClientProcessor:
         self._turns = turns
         self._clock = clock
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             HeartBeat.CODE: self._heartbeat,
             UnregisterClient.CODE: self._unregister,

@@ -7,7 +7,7 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics, queue_count
-from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.headers import (
     GetEarliestMsgStoretime,
     GetEarliestMsgStoretimeResponse,
@@ -43,7 +43,7 @@ class ConsumerOffsetProcessor:
         self._offsets = offsets
         self._store = store
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             QueryConsumerOffset.CODE: self._query,
             UpdateConsumerOffset.CODE: self._update,

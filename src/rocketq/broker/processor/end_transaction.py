@@ -20,7 +20,7 @@ from rocketq.message.flags import SysFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import PropertyName
-from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.headers import EndTransaction
 from rocketq.store import AppendResult, MessageStore, PutStatus
 from rocketq.store.config import BrokerRole
@@ -47,7 +47,7 @@ class EndTransactionProcessor:
         self._stats = stats
         self._clock = clock
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {EndTransaction.CODE: self._end}
 
     def _end(self, request: Command, connection: Connection) -> Command | Awaitable[Command] | None:

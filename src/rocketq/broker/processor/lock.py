@@ -4,7 +4,14 @@ from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics, queue_count
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 
 
@@ -16,7 +23,7 @@ class LockProcessor:
         self._topics = topics
         self._groups = groups
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.LOCK_BATCH_MQ: self._lock,
             RequestCode.UNLOCK_BATCH_MQ: self._unlock,

@@ -15,7 +15,14 @@ from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.filter import TAG, FilterError, MessageFilter, TagFilter, filter_for
 from rocketq.message.flags import Permission
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.headers.pop import (
     Notification,
@@ -56,7 +63,7 @@ class PopProcessor:
         self._clock = clock
         self._waiters: set[asyncio.Task[None]] = set()
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.POP_MESSAGE: self._pop,
             RequestCode.PEEK_MESSAGE: self._peek,

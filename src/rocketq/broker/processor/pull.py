@@ -36,10 +36,10 @@ from rocketq.message.properties.codec import PropertyName
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     RequestCode,
     RequestRejected,
     ResponseCode,
-    Routes,
 )
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.heartbeat import SubscriptionData
@@ -127,7 +127,7 @@ class PullProcessor:
         self._stalled: dict[Connection, deque[_Pull]] = {}
         self._waiters: set[asyncio.Task[None]] = set()
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.PULL_MESSAGE: self._on_pull,
             RequestCode.LITE_PULL_MESSAGE: self._on_pull,

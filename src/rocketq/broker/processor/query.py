@@ -1,7 +1,7 @@
 """Finds messages by key and by their place in the log."""
 
 from rocketq.broker.config import LiveConfig
-from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.headers import QueryMessage, QueryMessageResponse, ViewMessageById
 from rocketq.store import MessageStore
 
@@ -13,7 +13,7 @@ class QueryProcessor:
         self._live = live
         self._store = store
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {QueryMessage.CODE: self._by_key, ViewMessageById.CODE: self._by_offset}
 
     def _by_key(self, request: Command, connection: Connection) -> Command:

@@ -27,11 +27,11 @@ from rocketq.message.properties.codec import PropertyName, decode_properties, en
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     RemotingError,
     RequestCode,
     RequestRejected,
     ResponseCode,
-    Routes,
 )
 from rocketq.remoting.headers import ReplyMessage
 from rocketq.store import MessageInner
@@ -63,7 +63,7 @@ class ReplyProcessor:
         self._clock = clock
         self._store_host = store_host
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.SEND_REPLY_MESSAGE: self._reply,
             RequestCode.SEND_REPLY_MESSAGE_V2: self._reply,

@@ -41,11 +41,11 @@ from rocketq.message.properties.codec import (
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     RequestCode,
     RequestRejected,
     ResponseCode,
-    Routes,
-    RunRoute,
+    RunHandler,
 )
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.headers import SendMessage, SendMessageResponse, SendMessageV2
@@ -174,10 +174,10 @@ class SendProcessor:
         self._made_in_turn = 0
         self._plain = PlainSends(self, live, topics, store, acknowledgements, stats, store_host)
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.SEND_MESSAGE: self.handle,
-            RequestCode.SEND_MESSAGE_V2: RunRoute(self._plain.handle_run),
+            RequestCode.SEND_MESSAGE_V2: RunHandler(self._plain.handle_run),
             RequestCode.SEND_BATCH_MESSAGE: self._plain.handle_batch,
         }
 

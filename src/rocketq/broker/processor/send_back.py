@@ -18,7 +18,7 @@ from rocketq.broker.writer import MessageWriter
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import MessageExt
 from rocketq.message.properties.codec import PropertyName, get_property, set_property
-from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.headers import ConsumerSendMsgBack
 from rocketq.store import MessageInner, MessageStore, PutStatus
 
@@ -47,7 +47,7 @@ class SendBackProcessor:
         self._writer = writer
         self._stats = stats
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {ConsumerSendMsgBack.CODE: self._send_back}
 
     def _send_back(self, request: Command, connection: Connection) -> Command:

@@ -12,7 +12,14 @@ from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
 from rocketq.message.hosts import encode_host
 from rocketq.message.properties.codec import PropertyName, encode_properties
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.headers import RecallMessage, RecallMessageResponse
 from rocketq.store import MessageInner, PutStatus
 
@@ -46,7 +53,7 @@ class TimerProcessor:
         self._clock = clock
         self._store_host = store_host
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.RECALL_MESSAGE: self._recall,
             RequestCode.GET_TIMER_CHECK_POINT: self._check_point,

@@ -37,8 +37,14 @@ from rocketq.message.properties.codec import PropertyName, set_property
 from rocketq.message.queue import MessageQueue
 from rocketq.message.record.reader import decode_record
 from rocketq.message.record.writer import new_record
-from rocketq.remoting import ClientConfig as RemotingClientConfig
-from rocketq.remoting import Command, Connection, RemotingClient, RequestRejected, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RemotingClient,
+    RemotingClientConfig,
+    RequestRejected,
+)
 from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from rocketq.remoting.bodies.reset import ResetOffsetBody
 from rocketq.remoting.bodies.running_info import (
@@ -145,7 +151,7 @@ class ClientInstance:
         self.replies = PendingReplies()
         self.remoting = RemotingClient(
             RemotingClientConfig(),
-            routes=self._server_routes(),
+            handlers=self._handlers(),
             hooks=signing_hooks(config),
             on_connect=self._connected,
         )
@@ -461,7 +467,7 @@ class ClientInstance:
 
     # What brokers ask of us
 
-    def _server_routes(self) -> Routes:
+    def _handlers(self) -> Handlers:
         return {
             RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumers_changed,

@@ -25,7 +25,7 @@ from rocketq.remoting.headers.namesrv import (
     UnregisterBroker,
 )
 from rocketq.remoting.link.connection import Connection
-from rocketq.remoting.link.server import Routes
+from rocketq.remoting.link.server import Handlers
 from rocketq.remoting.wire.command import Command
 
 # A registration up to this size is taken over at once, a larger one in slices.
@@ -44,7 +44,7 @@ class BrokerProcessor:
         self._under_way: dict[BrokerAddress, asyncio.Future[None]] = {}
         self._bringing_much: set[Connection] = set()
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RegisterBroker.CODE: self._register,
             UnregisterBroker.CODE: self._unregister,

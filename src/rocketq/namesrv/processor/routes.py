@@ -23,7 +23,7 @@ from rocketq.remoting.headers.namesrv import (
     WipeWritePermResponse,
 )
 from rocketq.remoting.link.connection import Connection
-from rocketq.remoting.link.server import Routes
+from rocketq.remoting.link.server import Handlers
 from rocketq.remoting.wire.command import Command
 
 _FAQ: Final = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -45,7 +45,7 @@ class RouteProcessor:
         self._clock = clock
         self._started_s = clock.monotonic()
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             GetRouteInfo.CODE: self._route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,

@@ -14,7 +14,7 @@ from rocketq.remoting.headers.namesrv import (
     PutKvConfig,
 )
 from rocketq.remoting.link.connection import Connection
-from rocketq.remoting.link.server import Routes
+from rocketq.remoting.link.server import Handlers
 from rocketq.remoting.wire.command import Command
 
 
@@ -25,7 +25,7 @@ class SettingsProcessor:
         self._kv_config = kv_config
         self._config = config
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             PutKvConfig.CODE: self._put,
             GetKvConfig.CODE: self._get,

@@ -27,7 +27,7 @@ from rocketq.remoting.errors import (
 )
 from rocketq.remoting.link.connection import Connection, ConnectionLimits
 from rocketq.remoting.link.deadlines import Deadlines
-from rocketq.remoting.link.handlers import Routes, RpcHook
+from rocketq.remoting.link.handlers import Handlers, RpcHook
 from rocketq.remoting.link.idle import IdleScan
 from rocketq.remoting.wire.command import Command
 from rocketq.remoting.wire.frame import FRAME_LIMIT
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class RemotingClientConfig:
     """Limits of a client and its connections; the defaults are RocketMQ's."""
 
     connect_timeout_millis: int = 3000
@@ -67,16 +67,16 @@ class RemotingClient:
 
     def __init__(
         self,
-        config: ClientConfig | None = None,
+        config: RemotingClientConfig | None = None,
         *,
-        routes: Routes | None = None,
+        handlers: Handlers | None = None,
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[[str], None] | None = None,
     ) -> None:
         """`on_connect` is told the address of every connection made."""
-        self._config = config or ClientConfig()
+        self._config = config or RemotingClientConfig()
         self._on_connect = on_connect
-        self._routes: Routes = routes if routes is not None else {}
+        self._handlers: Handlers = handlers if handlers is not None else {}
         self._hooks = hooks
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
@@ -220,7 +220,7 @@ class RemotingClient:
             )
             self._idle_scan.start()
         connection = Connection(
-            self._routes,
+            self._handlers,
             deadlines=self._deadlines,
             limits=self._limits(),
             hooks=self._hooks,
@@ -300,10 +300,10 @@ def check(response: Command) -> Command:
 
 
 __all__ = [
-    "ClientConfig",
     "ConnectFailed",
     "ConnectionLost",
     "RemotingClient",
+    "RemotingClientConfig",
     "check",
     "split_address",
 ]

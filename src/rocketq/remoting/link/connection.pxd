@@ -3,7 +3,7 @@
 cimport cython
 
 from rocketq.remoting.wire.command cimport Command as CommandType
-from rocketq.remoting.link.handling cimport Dispatcher as DispatcherType
+from rocketq.remoting.link.handling cimport RequestHandling as HandlingType
 from rocketq.remoting.wire.frame cimport FrameSplitter as FrameSplitterType
 
 
@@ -37,7 +37,7 @@ cdef class Connection:
     cdef readonly object _transport
     cdef object _closed
     cdef FrameSplitterType _splitter
-    cdef DispatcherType _dispatcher
+    cdef HandlingType _handling
     cdef object _backlog
     cdef dict _pending
     cdef list _out

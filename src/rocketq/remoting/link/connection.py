@@ -2,7 +2,7 @@
 """One connection between two programs; both ends of it work alike.
 
 Either end may send requests. What arrives in one read is handled in one turn of the event
-loop: its frames are split, requests go to the routes, responses to the calls that wait for
+loop: its frames are split, requests go to their handlers, responses to the calls that wait for
 them, and everything there is to answer by the end of the turn leaves in one write.
 
 Back-pressure works both ways. While a client does not read what it is sent, a server reads
@@ -26,8 +26,8 @@ from rocketq.common.buffers import Buffer
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import BadFrame, ConnectionLost, RemotingError, TooManyRequests
 from rocketq.remoting.link.deadlines import Deadlines
-from rocketq.remoting.link.handlers import Routes, RpcHook
-from rocketq.remoting.link.handling import Dispatcher
+from rocketq.remoting.link.handlers import Handlers, RpcHook
+from rocketq.remoting.link.handling import RequestHandling
 from rocketq.remoting.link.pending import PendingCall, Waiting
 from rocketq.remoting.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from rocketq.remoting.wire.frame import FRAME_LIMIT, FrameSplitter
@@ -83,7 +83,7 @@ class Connection:
 
     def __init__(
         self,
-        routes: Routes,
+        handlers: Handlers,
         *,
         deadlines: Deadlines,
         limits: ConnectionLimits,
@@ -110,8 +110,8 @@ class Connection:
         self._transport: asyncio.Transport | None = None
         self._closed = self._loop.create_future()
         self._splitter = FrameSplitter(limits.frame_limit, limits.header_limit)
-        self._dispatcher = Dispatcher(
-            self, routes, hooks, limit=limits.handlers, on_room=self._handlers_have_room
+        self._handling = RequestHandling(
+            self, handlers, hooks, limit=limits.handlers, on_room=self._handlers_have_room
         )
         self._backlog: deque[Command] = deque()
         self._pending: dict[int, Waiting] = {}
@@ -154,7 +154,7 @@ class Connection:
     @property
     def running_handlers(self) -> int:
         """Requests of the peer that asynchronous handlers are working on."""
-        return self._dispatcher.running
+        return self._handling.running
 
     def __repr__(self) -> str:
         return f"<connection to {self.peer_address}>"
@@ -318,7 +318,7 @@ class Connection:
     def cut_off(self) -> None:
         """Close without waiting for anything, and stop the handlers that are at work for it."""
         self.abort()
-        self._dispatcher.cancel()
+        self._handling.cancel()
 
     async def closed(self) -> None:
         """Wait until the connection is gone."""
@@ -332,8 +332,8 @@ class Connection:
         what it still sends is read and dropped until it hangs up.
         """
         self._stop(_STOPPING)
-        while (self._dispatcher.running or self._backlog) and not self.is_closing:
-            await self._dispatcher.idle()
+        while (self._handling.running or self._backlog) and not self.is_closing:
+            await self._handling.idle()
             await self.writable()
             await asyncio.sleep(0)
         if not self.is_closing:
@@ -425,8 +425,8 @@ class Connection:
                     self._backlog.append(command)
                     at += 1
                 else:
-                    at = self._dispatcher.dispatch(commands, at)
-                    if self._dispatcher.is_full:
+                    at = self._handling.handle(commands, at)
+                    if self._handling.is_full:
                         self._stop(_HANDLERS_BUSY)
                     if self._out_size >= _TURN_SIZE:
                         self._flush()

@@ -7,7 +7,7 @@ A handler takes a request and the connection it came on. It may answer in three 
     return None               no answer now: a oneway request, or one that is held and
                               answered later with `connection.send(request.reply(...))`
 
-Requests that come in thousands a second are better taken in runs: `RunRoute(handle_run)`
+Requests that come in thousands a second are better taken in runs: `RunHandler(handle_run)`
 is handed all neighbouring requests of its code from one read, and returns their replies
 (or some of them, or None) in any order.
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 Handler = Callable[
     [Command, "Connection"], Command | Awaitable[Command] | Awaitable[Command | None] | None
 ]
-RunHandler = Callable[[list[Command], "Connection"], list[Command] | None]
+HandleRun = Callable[[list[Command], "Connection"], list[Command] | None]
 
 
-class RunRoute:
+class RunHandler:
     """A handler that takes neighbouring requests of one code together."""
 
     __slots__ = ("handle_run",)
 
-    def __init__(self, handle_run: RunHandler) -> None:
+    def __init__(self, handle_run: HandleRun) -> None:
         self.handle_run = handle_run
 
 
-Route = Handler | RunRoute
-Routes = dict[int, Route]
+Handlers = dict[int, Handler | RunHandler]
+"""By request code."""
 
 
 class RpcHook(Protocol):

@@ -1,4 +1,4 @@
-# Types of dispatch.py when compiled.
+# Types of handling.py when compiled.
 
 cimport cython
 
@@ -8,19 +8,19 @@ from rocketq.remoting.wire.command cimport Command as CommandType
 cdef int _RESPONSE
 
 
-cdef class Dispatcher:
+cdef class RequestHandling:
     cdef object _connection
-    cdef dict _routes
+    cdef dict _handlers
     cdef tuple _hooks
     cdef Py_ssize_t _limit
     cdef object _on_room
     cdef set _tasks
 
     @cython.locals(request=CommandType, end="Py_ssize_t")
-    cpdef Py_ssize_t dispatch(self, list commands, Py_ssize_t at) except -1
+    cpdef Py_ssize_t handle(self, list commands, Py_ssize_t at) except -1
 
-    cdef object _handle(self, object route, CommandType request)
-    cdef object _handle_run(self, object route, list requests)
+    cdef object _handle_one(self, object handler, CommandType request)
+    cdef object _handle_run(self, object handler, list requests)
 
 
 @cython.locals(code=int, end="Py_ssize_t", command=CommandType)

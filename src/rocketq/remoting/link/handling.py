@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
 """From requests to replies: finds the handler, runs the hooks, turns errors into codes.
 
-Compiled where possible (dispatch.pxd gives the types).
+Compiled where possible (handling.pxd gives the types).
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rocketq.common.errors import RocketqError
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
-from rocketq.remoting.link.handlers import Handler, Routes, RpcHook, RunRoute
+from rocketq.remoting.link.handlers import Handler, Handlers, RpcHook, RunHandler
 from rocketq.remoting.wire.command import RESPONSE_FLAG, Command
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _RESPONSE = RESPONSE_FLAG
 logger = logging.getLogger(__name__)
 
 
-class Dispatcher:
+class RequestHandling:
     """Handles the requests of one connection.
 
     A handler that answers at once costs no task. The others become tasks, of which there
@@ -33,14 +33,14 @@ class Dispatcher:
     def __init__(
         self,
         connection: "Connection",
-        routes: Routes,
+        handlers: Handlers,
         hooks: Sequence[RpcHook],
         *,
         limit: int,
         on_room: Callable[[], None],
     ) -> None:
         self._connection = connection
-        self._routes = routes
+        self._handlers = handlers
         self._hooks = tuple(hooks)
         self._limit = limit
         self._on_room = on_room
@@ -66,29 +66,29 @@ class Dispatcher:
         for task in self._tasks:
             task.cancel()
 
-    def dispatch(self, commands: list[Command], at: int) -> int:
+    def handle(self, commands: list[Command], at: int) -> int:
         """Handle the request at a place of a list, or the run that begins there; where it ends."""
         request = commands[at]
-        route = self._routes.get(request.code)
-        if isinstance(route, RunRoute):
+        handler = self._handlers.get(request.code)
+        if isinstance(handler, RunHandler):
             end = _end_of_run(commands, at)
-            self._handle_run(route, commands if end - at == len(commands) else commands[at:end])
+            self._handle_run(handler, commands if end - at == len(commands) else commands[at:end])
             return end
-        self._handle(route, request)
+        self._handle_one(handler, request)
         return at + 1
 
     # -- one request ----------------------------------------------------------------------
 
-    def _handle(self, route: Handler | None, request: Command) -> None:
+    def _handle_one(self, handler: Handler | None, request: Command) -> None:
         try:
             for hook in self._hooks:
                 hook.before_request(self._connection.peer_address, request)
-            if route is None:
+            if handler is None:
                 raise RequestRejected(
                     ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                     f" request type {request.code} not supported",
                 )
-            reply = route(request, self._connection)
+            reply = handler(request, self._connection)
         except Exception as error:
             reply = self._refusal(request, error)
         if reply is None:
@@ -116,13 +116,13 @@ class Dispatcher:
 
     # -- a run of requests ----------------------------------------------------------------
 
-    def _handle_run(self, route: RunRoute, requests: list[Command]) -> None:
+    def _handle_run(self, handler: RunHandler, requests: list[Command]) -> None:
         if self._hooks:
             requests = self._accepted(requests)
             if not requests:
                 return
         try:
-            replies = route.handle_run(requests, self._connection)
+            replies = handler.handle_run(requests, self._connection)
         except Exception as error:
             for request in requests:
                 self._answer(request, self._refusal(request, error))

@@ -1,4 +1,4 @@
-"""Listens on a port and answers requests by a table of routes.
+"""Listens on a port and answers requests by a table of handlers.
 
     server = RemotingServer({RequestCode.GET_ROUTEINFO_BY_TOPIC: handler})
     await server.start("127.0.0.1", 0)
@@ -17,18 +17,17 @@ from typing import cast
 
 from rocketq.remoting.link.connection import Connection, ConnectionLimits
 from rocketq.remoting.link.deadlines import Deadlines
-from rocketq.remoting.link.handlers import Handler, Route, Routes, RpcHook, RunHandler, RunRoute
+from rocketq.remoting.link.handlers import Handler, Handlers, HandleRun, RpcHook, RunHandler
 from rocketq.remoting.link.idle import IdleScan
 from rocketq.remoting.wire.frame import FRAME_LIMIT
 
 __all__ = [
+    "HandleRun",
     "Handler",
+    "Handlers",
     "RemotingServer",
-    "Route",
-    "Routes",
     "RpcHook",
     "RunHandler",
-    "RunRoute",
     "ServerConfig",
 ]
 
@@ -55,14 +54,14 @@ class RemotingServer:
 
     def __init__(
         self,
-        routes: Routes,
+        handlers: Handlers,
         *,
         config: ServerConfig | None = None,
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[[Connection], None] | None = None,
         on_close: Callable[[Connection], None] | None = None,
     ) -> None:
-        self._routes = routes
+        self._handlers = handlers
         self._config = config or ServerConfig()
         self._hooks = hooks
         self._on_connect = on_connect
@@ -135,7 +134,7 @@ class RemotingServer:
     def _accept(self) -> Connection:
         assert self._deadlines is not None
         return Connection(
-            self._routes,
+            self._handlers,
             deadlines=self._deadlines,
             limits=ConnectionLimits(
                 frame_limit=self._config.frame_max_length,

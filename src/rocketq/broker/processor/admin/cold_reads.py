@@ -6,7 +6,14 @@ from rocketq.broker.cold_read_limits import ColdReadLimits
 from rocketq.common import json
 from rocketq.common.config import ConfigError, parse_properties
 from rocketq.common.numbers import parse_natural
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.headers import SetCommitLogReadMode
 from rocketq.store import MessageStore
 
@@ -20,7 +27,7 @@ class ColdReadAdminProcessor:
         self._limits = limits
         self._store = store
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: self._update,
             RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: self._remove,

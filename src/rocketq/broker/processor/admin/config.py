@@ -4,7 +4,14 @@ import logging
 
 from rocketq.broker.config import LiveConfig
 from rocketq.common.config import ConfigError, parse_properties
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.headers import GetBrokerConfigResponse
 
 logger = logging.getLogger(__name__)
@@ -16,7 +23,7 @@ class ConfigAdminProcessor:
     def __init__(self, live: LiveConfig) -> None:
         self._live = live
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.UPDATE_BROKER_CONFIG: self._update,
             RequestCode.GET_BROKER_CONFIG: self._get,

@@ -10,11 +10,11 @@ from rocketq.common.turns import Turns
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     LanguageCode,
     RequestCode,
     RequestRejected,
     ResponseCode,
-    Routes,
 )
 from rocketq.remoting.bodies import connections as bodies
 from rocketq.remoting.bodies.groups import GroupList, GroupSubscription
@@ -45,7 +45,7 @@ class ConnectionAdminProcessor:
         self._turns = turns
         self._address = address
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             GetConsumerConnectionList.CODE: self._consumer_connections,
             GetProducerConnectionList.CODE: self._producer_connections,

@@ -10,7 +10,14 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import FORBID_READ, SubscriptionGroups
 from rocketq.common.turns import Turns
 from rocketq.message.names import InvalidName, validate_group
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.groups import (
     GroupForbidden,
     SubscriptionGroupConfig,
@@ -42,7 +49,7 @@ class GroupAdminProcessor:
         self._offsets = offsets
         self._stats = stats
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._create,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self._create_list,

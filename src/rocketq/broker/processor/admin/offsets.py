@@ -19,11 +19,11 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     LanguageCode,
     RequestCode,
     RequestRejected,
     ResponseCode,
-    Routes,
 )
 from rocketq.remoting.bodies.offsets import (
     CorrectionOffsets,
@@ -69,7 +69,7 @@ class OffsetAdminProcessor:
         self._store = store
         self._turns = turns
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             ResetOffset.CODE: self._reset,
             CloneGroupOffset.CODE: self._clone,

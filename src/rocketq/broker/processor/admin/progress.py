@@ -12,7 +12,7 @@ from rocketq.common.clock import Clock
 from rocketq.common.slices import in_slices
 from rocketq.common.turns import Turns
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.bodies import stats as bodies
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.headers import (
@@ -52,7 +52,7 @@ class ProgressAdminProcessor:
         self._clock = clock
         self._address = address
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             GetTopicStatsInfo.CODE: self._topic_stats,
             GetConsumeStats.CODE: self._consume_stats,

@@ -14,12 +14,12 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
     Command,
     Connection,
+    Handlers,
     RemotingError,
     RequestHeader,
     RequestRejected,
     RequestTimeout,
     ResponseCode,
-    Routes,
 )
 from rocketq.remoting.bodies.running_info import ConsumerStatus
 from rocketq.remoting.headers import (
@@ -53,7 +53,7 @@ class RelayAdminProcessor:
         self._consumers = consumers
         self._store = store
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             GetConsumerRunningInfo.CODE: self._running_info,
             ConsumeMessageDirectly.CODE: self._consume_directly,

@@ -2,7 +2,14 @@
 
 from rocketq.broker.replication.role import RoleHolder
 from rocketq.common.clock import Clock
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.replication import HAClientInfo, HAConnectionInfo, HARuntimeInfo
 from rocketq.remoting.headers import ExchangeBrokerHaInfo, ExchangeBrokerHaInfoResponse
 from rocketq.store import MessageStore
@@ -29,7 +36,7 @@ class ReplicationAdminProcessor:
         self._address = address
         self._log_address = log_address
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             RequestCode.GET_BROKER_HA_STATUS: self._status,
             ExchangeBrokerHaInfo.CODE: self._exchange,

@@ -7,7 +7,14 @@ from rocketq.broker.remarks import PRESET
 from rocketq.broker.stats.runtime_info import RuntimeInfo
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.turns import Turns
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.bodies.stats import ConsumeQueueData, ConsumeQueueView
 from rocketq.remoting.headers import QueryConsumeQueue
@@ -33,7 +40,7 @@ class StorageAdminProcessor:
         self._runtime_info = runtime_info
         self._turns = turns
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             QueryConsumeQueue.CODE: self._queue_entries,
             RequestCode.GET_BROKER_RUNTIME_INFO: self._figures,

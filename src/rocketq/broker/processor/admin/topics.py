@@ -19,7 +19,14 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics, check_topic_name
 from rocketq.common.turns import Turns
 from rocketq.message.names import RETRY_PREFIX
-from rocketq.remoting import Command, Connection, RequestCode, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RequestCode,
+    RequestRejected,
+    ResponseCode,
+)
 from rocketq.remoting.bodies.registration import TopicConfig, TopicConfigList
 from rocketq.remoting.bodies.route import TopicList
 from rocketq.remoting.headers import (
@@ -52,7 +59,7 @@ class TopicAdminProcessor:
         self._stats = stats
         self._turns = turns
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {
             CreateTopic.CODE: self._create,
             CreateTopicList.CODE: self._create_list,

@@ -2,7 +2,7 @@
 
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.message.ids import InvalidMessageId, parse_offset_message_id
-from rocketq.remoting import Command, Connection, RequestRejected, ResponseCode, Routes
+from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.headers import ResumeCheckHalfMessage
 from rocketq.store import MessageStore
 
@@ -14,7 +14,7 @@ class TransactionAdminProcessor:
         self._transactions = transactions
         self._store = store
 
-    def routes(self) -> Routes:
+    def handlers(self) -> Handlers:
         return {ResumeCheckHalfMessage.CODE: self._resume}
 
     def _resume(self, request: Command, connection: Connection) -> Command:
