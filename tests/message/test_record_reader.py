@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rocketq.message.record.reader import (
     RecordStatus,
+    are_records,
     check_record,
     decode_record,
     decode_records,
@@ -70,6 +71,25 @@ def test_records_one_after_the_other(several: list[dict[str, Any]]) -> None:
     assert all(message.broker_name == "broker-a" for message in messages)
     assert all(message.get_property("MIN_OFFSET") == "0" for message in messages)
     assert all(message.properties["MIN_OFFSET"] == "0" for message in messages)
+
+
+@given(st.lists(fields, min_size=1, max_size=5), st.data())
+def test_many_records_are_checked_at_once(
+    several: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    buffer = bytearray(b"".join(new_record(**values) for values in several))
+    assert are_records(buffer, len(several))
+    assert not are_records(buffer, len(several) + 1)
+    assert not are_records(buffer[:-1], len(several))
+    at = data.draw(st.integers(0, len(buffer) - 1))
+    buffer[at] ^= 0x41
+    one_by_one, place = 0, 0
+    while place < len(buffer) and (check := check_record(buffer, place)).is_valid:
+        place += check.size
+        one_by_one += 1
+    assert are_records(buffer, len(several)) == (
+        place == len(buffer) and one_by_one == len(several)
+    )
 
 
 def test_messages_outlive_the_buffer_they_came_in() -> None:

@@ -112,6 +112,26 @@ def test_times_are_found_in_the_files(cluster: Cluster, topic: str, tmp_path: Pa
     assert by_place(from_files) == [row for row in everything if row["store_timestamp"] >= moment]
 
 
+def test_a_key_is_found_by_the_index(
+    broker: LocalBroker, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    cluster.send([Message(topic, b"again", keys=["other", "k77"])], queue=1)
+    everything = batch_rows(namesrv=cluster.namesrv, subscribe=topic)
+    broker.stop()
+    folder = tmp_path / "broker-a"
+    wanted = [row for row in everything if "k77" in (row["keys"] or "").split()]
+    assert len(wanted) == 2
+    assert by_place(file_rows(folder, key="k77")) == by_place(wanted)
+    given = {"store": str(folder), "subscribe": topic, "key": "k77"}
+    reader = FilesReader(source_options(given, streaming=False))
+    assert len(reader.partitions()) == 2, "and nothing else is read"
+    unique = wanted[0]["msg_id"]
+    assert file_rows(folder, key=unique) == [wanted[0]]
+    assert file_rows(folder, subscribe=topic, key="nobody's") == []
+    with pytest.raises(InvalidOptions, match="key: they are for stores"):
+        source_options({"namesrv": "a:1", "subscribe": "t", "key": "k"}, streaming=False)
+
+
 def test_filters_save_reading(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     given = {"store": str(tmp_path / "broker-a"), "subscribe": topic, "pushFilters": "true"}
     reader = PruningFilesReader(source_options(given, streaming=False))
@@ -183,6 +203,18 @@ def test_a_damaged_record_is_named_and_the_others_are_read(
     assert f"the record at {position} of" in bad["body_error"]
     good = [{n: v for n, v in row.items() if n != "body_error"} for row in found if row != bad]
     assert good == [row for row in everything if (row["queue_id"], row["queue_offset"]) != (1, 250)]
+
+
+def test_checksums_may_be_left_alone(
+    broker: LocalBroker, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    broker.stop()
+    folder = tmp_path / "broker-a"
+    damage(folder, topic, 1, 250, 92)  # in the body
+    assert len(file_rows(folder, subscribe=topic, checkCrc="false")) == 1000
+    damage(folder, topic, 1, 260, 5)  # in the head
+    with pytest.raises(DamagedRecord, match="message 260 "):
+        file_rows(folder, subscribe=topic, checkCrc="false")
 
 
 def test_copies_of_a_log_count_once_and_stand_in_for_each_other(

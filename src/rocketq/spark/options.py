@@ -36,6 +36,8 @@ _COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs",
 _SOURCE: Final = (
     *_COMMON,
     "store",
+    "key",
+    "checkCrc",
     "archive",
     "subscribe",
     "subscribePattern",
@@ -132,6 +134,9 @@ class SourceOptions:
     connection: ClusterAccess
     stores: tuple[tuple[str, str], ...] = ()
     """Directories to read instead of brokers: the broker's name (empty: the folder's), the path."""
+    key: str | None = None
+    """Of stores: only messages with this key, found by the index."""
+    check_crc: bool = True
     archive: str | None = None
     """A folder with what brokers may not have any more."""
     topics: tuple[str, ...] = ()
@@ -320,6 +325,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     stores = _stores(options)
     if stores and streaming:
         raise InvalidOptions("rocketq source: the files of a store are read by spark.read only")
+    if not stores:
+        options.refuse(("key", "checkCrc"), "they are for stores")
     archive = options.text("archive") or None
     options.exclude("store", "archive")
     if archive and streaming:
@@ -346,6 +353,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     return SourceOptions(
         connection=options.connection(is_needed=not stores and archive is None),
         stores=stores,
+        key=options.text("key") or None,
+        check_crc=options.truth("checkCrc", True),
         archive=archive,
         topics=topics,
         pattern=_checked_pattern(options, pattern),

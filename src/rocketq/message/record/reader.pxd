@@ -45,6 +45,14 @@ cpdef RecordCheck check_record(
     object buffer, Py_ssize_t at=*, bint check_crc=*, bint require_property_crc=*
 )
 
+@cython.locals(held="Py_buffer")
+cpdef bint are_records(object buffer, Py_ssize_t count, bint check_crc=*) except -1
+
+@cython.locals(at="Py_ssize_t", check=RecordCheck)
+cdef bint _are_records(
+    const unsigned char* data, Py_ssize_t end, Py_ssize_t count, bint check_crc
+) except -1
+
 @cython.locals(
     size="int", magic="int", body_at="Py_ssize_t", body_size="Py_ssize_t",
     stated="long long", properties_at="Py_ssize_t",

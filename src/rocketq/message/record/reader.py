@@ -107,6 +107,26 @@ def check_record(
         memory.release(held)
 
 
+def are_records(buffer: Buffer, count: int, check_crc: bool = True) -> bool:
+    """Whether a buffer holds exactly so many valid records, one after another."""
+    held = memory.hold(buffer)
+    try:
+        return _are_records(memory.start(held), held.len, count, check_crc)
+    finally:
+        memory.release(held)
+
+
+def _are_records(data: Buffer, end: int, count: int, check_crc: bool) -> bool:
+    at = 0
+    while at < end:
+        check = _check(data, at, end, check_crc, False)
+        if check.status != _VALID:
+            return False
+        at += check.size
+        count -= 1
+    return count == 0
+
+
 def _check(
     data: Buffer, at: int, end: int, check_crc: bool, require_property_crc: bool
 ) -> RecordCheck:

@@ -18,10 +18,13 @@ import numpy.typing as npt
 
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import SysFlag
+from rocketq.message.hashing import java_hash
+from rocketq.message.record.reader import check_record, decode_record
 from rocketq.store.durability.beginnings import read_beginnings
 from rocketq.store.files.disk import ReadOnlyDisk
 from rocketq.store.files.segment import Segment
 from rocketq.store.files.segments import Segments
+from rocketq.store.index.index_file import IndexFile, positive_hash
 from rocketq.store.inspect.check import config_for
 from rocketq.store.queues.consume_queue import FILLER_SIZE
 
@@ -30,6 +33,8 @@ assert ENTRY.itemsize == 20
 
 Entries = npt.NDArray[Any]
 
+_END_OF_TIME: Final = 2**62
+_POSITIONS: Final = 1_000_000
 _HEAD: Final = 91
 """The smallest record."""
 
@@ -43,7 +48,7 @@ class StoreDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = store_root(root)
-        config = config_for(self.root)
+        config = self._config = config_for(self.root)
         self._log = Segments(
             config.commit_log_folders,
             config.mapped_file_size_commit_log,
@@ -121,6 +126,37 @@ class StoreDirectory:
         sys_flag = int.from_bytes(record[36:40], "big")
         at = 68 if sys_flag & SysFlag.BORN_HOST_V6 else 56
         return int.from_bytes(record[at : at + 8], "big", signed=True)
+
+    # Keys
+
+    def offsets_of_key(self, topic: str, key: str) -> set[tuple[int, int]]:
+        """Queue ids and offsets of the messages with a key, by the index files.
+
+        The index of a broker that runs may be behind its log.
+        """
+        key_hash = positive_hash(java_hash(f"{topic}#{key}"))
+        positions: list[int] = []
+        for path in sorted((self.root / "index").glob("[0-9]*")):
+            if path.stat().st_size == self._config.index_file_size:
+                segment = Segment(path, 0, path.stat().st_size, ReadOnlyDisk())
+                file = IndexFile(
+                    segment.mapping, self._config.max_hash_slot_num, self._config.max_index_num
+                )
+                file.find(key_hash, 0, _END_OF_TIME, _POSITIONS, positions, file.max_entries)
+                file.close()
+                segment.close()
+        found = set()
+        for position in positions:
+            head = self.record(position, 4)
+            size = 0 if head is None else int.from_bytes(head, "big")
+            record = self.record(position, size)
+            if record is None or not check_record(record).is_valid:
+                continue
+            message = decode_record(record)
+            is_of_key = key in message.keys or message.get_property("UNIQ_KEY") == key
+            if message.topic == topic and is_of_key:
+                found.add((message.queue_id, message.queue_offset))
+        return found
 
     # Records
 

@@ -90,7 +90,8 @@ def plan_files(options: SourceOptions, pruning: Pruning) -> list[FileRange]:
                     if pruning.wants(topic, queue):
                         places.setdefault(queue, []).append(directory)
         for queue, directories in sorted(places.items()):
-            ranges += _of_queue(options, pruning, queue, directories)
+            of_queue = _of_queue(options, pruning, queue, directories)
+            ranges += of_queue if options.key is None else _of_key(options.key, of_queue, broker)
     missing = [topic for topic in options.topics if topic not in found]
     if missing:
         raise InvalidOptions(f"rocketq source: no store has a queue of topic {missing[0]!r}")
@@ -146,6 +147,23 @@ def _of_queue(
         FileRange(queue, start, end, copies[which], copies[:which] + copies[which + 1 :])
         for start, end, which in disjoint(spans)
     ]
+
+
+def _of_key(key: str, ranges: list[FileRange], broker: Broker) -> list[FileRange]:
+    """What these ranges have of a key, by the indexes of all copies."""
+    out = []
+    for each in ranges:
+        found = {
+            offset
+            for directory in broker.directories
+            for number, offset in directory.offsets_of_key(each.queue.topic, key)
+            if number == each.queue.queue_id and each.start <= offset < each.end
+        }
+        out += [
+            FileRange(each.queue, offset, offset + 1, each.root, each.copies)
+            for offset in sorted(found)
+        ]
+    return out
 
 
 def _at(directory: StoreDirectory, queue: MessageQueue, time_ms: int) -> int:

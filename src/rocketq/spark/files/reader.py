@@ -7,15 +7,21 @@ that is damaged is taken from a copy, where there is one, or reported with its p
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from rocketq.common.buffers import Buffer
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record.reader import RecordStatus, check_record, decode_record
+from rocketq.message.record.reader import (
+    RecordStatus,
+    are_records,
+    check_record,
+    decode_record,
+)
 from rocketq.spark.errors import in_one_sentence, one_sentence
 from rocketq.spark.files.directory import Entries, StoreDirectory
 from rocketq.spark.files.planning import FileRange, plan_files
@@ -31,8 +37,11 @@ from rocketq.spark.wire.tally import READ, Tally
 
 logger = logging.getLogger(__name__)
 
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
 _ENTRIES_AT_ONCE: Final = 16_384
 _BYTES_AT_ONCE: Final = 4 << 20
+_LONG_RUN: Final = 2 << 20
 _QUEUE_ID, _QUEUE_OFFSET = 12, 20
 
 
@@ -107,10 +116,15 @@ class _Task:
         tally.tell()
 
     def _of_entries(self, entries: Entries, first: int) -> Iterator[pa.RecordBatch]:
-        records = self._gathered(entries)
-        if records is not None and self._are_right(records, entries, first):
-            yield from self._arrow.batches(records, first, first + len(entries))
-            return
+        for a, b in _pieces(entries):
+            records = self._gathered(entries[a:b])
+            if records is not None and self._are_right(records, entries[a:b], first + a):
+                yield from self._arrow.batches(records, first + a, first + b)
+            else:
+                yield from self._one_by_one(entries[a:b], first + a)
+
+    def _one_by_one(self, entries: Entries, first: int) -> Iterator[pa.RecordBatch]:
+        """Some of these are damaged: those before, it, and so on."""
         good: list[Buffer] = []
         for number, entry in enumerate(entries):
             position, size = int(entry["position"]), int(entry["size"])
@@ -127,11 +141,7 @@ class _Task:
 
     def _gathered(self, entries: Entries) -> Buffer | None:
         """The records of all entries in a row; None if some are not even in the log."""
-        positions, sizes = entries["position"].astype(np.int64), entries["size"].astype(np.int64)
-        ends = positions + sizes
-        breaks = np.flatnonzero(positions[1:] != ends[:-1]) + 1
-        starts = np.concatenate([[0], breaks])
-        lasts = np.concatenate([breaks, [len(entries)]]) - 1
+        positions, ends, starts, lasts = _runs(entries)
         slices: list[memoryview] = []
         for a, b in zip(starts.tolist(), lasts.tolist(), strict=True):
             size = int(ends[b] - positions[a])
@@ -143,9 +153,7 @@ class _Task:
 
     def _are_right(self, records: Buffer, entries: Entries, first: int) -> bool:
         """Whether each is whole, and the message that the queue says it is."""
-        starts = np.concatenate([[0], np.cumsum(entries["size"].astype(np.int64))[:-1]])
-        valid = RecordStatus.VALID
-        if not all(check_record(records, at).status == valid for at in starts.tolist()):
+        if not are_records(records, len(entries), self._options.check_crc):
             return False
         try:
             table = RecordTable(records, first, first + len(entries))
@@ -164,7 +172,8 @@ class _Task:
 
     def _record(self, position: int, size: int, offset: int) -> Buffer | str:
         """A record, from here or from a copy; or what is wrong with it."""
-        why = _wrong(self._directory, position, size, self._part.queue, offset)
+        check_crc = self._options.check_crc
+        why = _wrong(self._directory, position, size, self._part.queue, offset, check_crc)
         if isinstance(why, str):
             if self._copies is None:
                 self._copies = [StoreDirectory(root) for root in self._part.copies]
@@ -172,7 +181,7 @@ class _Task:
                 queue = self._part.queue
                 for entry in copy.entries(queue.topic, queue.queue_id, offset, offset + 1):
                     place, length = int(entry["position"]), int(entry["size"])
-                    found = _wrong(copy, place, length, queue, offset)
+                    found = _wrong(copy, place, length, queue, offset, check_crc)
                     if not isinstance(found, str):
                         return found
         return why
@@ -198,6 +207,33 @@ class _Task:
         yield pa.RecordBatch.from_arrays(columns, schema=self._arrow.schema)
 
 
+def _runs(entries: Entries) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Where records begin and end in the log; the first and last of each run of neighbours."""
+    positions = entries["position"].astype(np.int64)
+    ends = positions + entries["size"]
+    breaks = np.flatnonzero(positions[1:] != ends[:-1]) + 1
+    starts = np.concatenate([[0], breaks]).astype(np.int64)
+    lasts = np.concatenate([breaks, [len(entries)]]).astype(np.int64) - 1
+    return positions, ends, starts, lasts
+
+
+def _pieces(entries: Entries) -> Iterator[tuple[int, int]]:
+    """Entries to be read together: a long run by itself, which costs no copy, short ones joined.
+
+    What is done once for each piece costs more than a copy of a short one.
+    """
+    positions, ends, starts, lasts = _runs(entries)
+    begin = 0
+    for a, b in zip(starts.tolist(), lasts.tolist(), strict=True):
+        if ends[b] - positions[a] >= _LONG_RUN:
+            if begin < a:
+                yield begin, a
+            yield a, b + 1
+            begin = b + 1
+    if begin < len(entries):
+        yield begin, len(entries)
+
+
 def _fitting(entries: Entries) -> int:
     """How many entries to take at once: some megabytes, and at least one."""
     sizes = entries["size"].astype(np.int64)
@@ -206,13 +242,18 @@ def _fitting(entries: Entries) -> int:
 
 
 def _wrong(
-    directory: StoreDirectory, position: int, size: int, queue: MessageQueue, offset: int
+    directory: StoreDirectory,
+    position: int,
+    size: int,
+    queue: MessageQueue,
+    offset: int,
+    check_crc: bool,
 ) -> Buffer | str:
     """The record that an entry points at, or why it is not the one."""
     record = directory.record(position, size)
     if record is None or len(record) != size:
         return "the log does not have it"
-    status = check_record(record).status
+    status = check_record(record, 0, check_crc).status
     if status != RecordStatus.VALID:
         return RecordStatus(status).name
     message = decode_record(record)
