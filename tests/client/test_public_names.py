@@ -23,6 +23,7 @@ from rocketq.client.consumer.options import (
     PushConfig,
     PushOptions,
 )
+from rocketq.client.errors import InvalidSettings
 from rocketq.client.producer.options import ProducerConfig, ProducerOptions
 from rocketq.common.lazy_names import homes_of
 
@@ -123,3 +124,15 @@ def test_an_option_that_is_nearly_right_is_suggested() -> None:
         rocketq.aio.PushConsumer("c", topic="orders")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"no option 'colour'\. It has .*namesrv"):
         rocketq.LitePullConsumer("c", colour="red")  # type: ignore[call-arg]
+
+
+def test_a_misspelt_choice_is_refused_and_seen_by_type_checkers() -> None:
+    """mypy complains about ignores that ignore nothing."""
+    with pytest.raises(InvalidSettings, match="'last', 'first' or 'timestamp', not 'frist'"):
+        rocketq.PushConsumer("c", consume_from="frist")  # type: ignore[arg-type]
+    with pytest.raises(InvalidSettings, match="'clustering' or 'broadcasting', not 'cluster'"):
+        rocketq.LitePullConsumer("c", message_model="cluster")  # type: ignore[arg-type]
+    with pytest.raises(InvalidSettings, match="zlib, lz4 or zstd, not 'gzip'"):
+        rocketq.Producer("p", compression="gzip")  # type: ignore[arg-type]
+    with pytest.raises(InvalidSettings, match="pull_batch_size must be within 1 and 1024"):
+        rocketq.PushConsumer("c", pull_batch_size=5000)
