@@ -1,28 +1,23 @@
 """The client instance: what the producers and consumers of one client id share.
 
-Connections, routes, heartbeats, and the answers to what brokers ask of clients:
-
-    39   check the state of a transaction        a producer of the group
-    40   the members of a group have changed     its consumer rebalances
-    220  set a group's offsets                    its consumer
-    221  tell a group's offsets                   its consumer
-    307  tell how a consumer is doing             its consumer
-    309  consume this one message now             its consumer
-    326  here is the reply to a request           whoever waits for it
+Connections, routes, heartbeats, stored offsets, which broker of a queue is asked, and (in
+`broker_requests.py`) the answers to what brokers ask of clients.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
 from contextlib import asynccontextmanager
-from typing import ClassVar, Final, Protocol, TypeVar
+from typing import ClassVar, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from rocketq.client.cluster.broker_requests import BrokerRequests
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.client.cluster.outages import OUTAGES, is_outage
 from rocketq.client.cluster.replies import PendingReplies
+from rocketq.client.cluster.roles import ConsumerRole, ProducerRole
 from rocketq.client.cluster.routes import MASTER_ID, BrokerAddress, RouteTable
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
@@ -31,37 +26,9 @@ from rocketq.client.errors import ClientClosed, GroupInUse
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.errors import RocketqError
 from rocketq.common.service import asked_to_stop
-from rocketq.message.flags import SysFlag
-from rocketq.message.message import MessageExt
-from rocketq.message.properties.codec import PropertyName, set_property
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record.reader import decode_record
-from rocketq.message.record.writer import new_record
-from rocketq.remoting import (
-    Command,
-    Connection,
-    Handlers,
-    RemotingClient,
-    RemotingClientConfig,
-    RequestRejected,
-)
-from rocketq.remoting.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from rocketq.remoting.bodies.reset import ResetOffsetBody
-from rocketq.remoting.bodies.running_info import (
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-    ConsumerStatus,
-)
-from rocketq.remoting.codes import RequestCode, ResponseCode
-from rocketq.remoting.headers import (
-    CheckTransactionState,
-    ConsumeMessageDirectly,
-    GetConsumerRunningInfo,
-    GetConsumerStatusFromClient,
-    NotifyConsumerIdsChanged,
-    ReplyMessage,
-    ResetConsumerClientOffset,
-)
+from rocketq.remoting import RemotingClient, RemotingClientConfig
+from rocketq.remoting.bodies.heartbeat import HeartbeatData, ProducerData
 
 logger = logging.getLogger(__name__)
 
@@ -74,60 +41,6 @@ _PROBE_INTERVAL_S: Final = 3.0
 _REFRESH_PAUSE_S: Final = 1.0
 """How long a route asked for in the background is taken to be fresh."""
 _GOODBYE_TIMEOUT_S: Final = 1.0
-
-
-class ProducerRole(Protocol):
-    """What the instance asks of a producer."""
-
-    @property
-    def group(self) -> str: ...
-
-    def check_transaction(
-        self, header: CheckTransactionState, message: MessageExt, address: str
-    ) -> None:
-        """Find out what became of a half message's transaction, and tell that broker (39)."""
-        ...
-
-
-class ConsumerRole(Protocol):
-    """What the instance asks of a consumer."""
-
-    @property
-    def group(self) -> str: ...
-
-    def consumer_data(self) -> ConsumerData:
-        """The group and its subscriptions, for heartbeats."""
-        ...
-
-    def topics(self) -> Iterable[str]:
-        """Whose routes are to be kept fresh."""
-        ...
-
-    def routes_changed(self, topic: str) -> None: ...
-
-    def rebalance_soon(self) -> None:
-        """The members of the group have changed (40), or a broker was reached anew."""
-        ...
-
-    async def persist_offsets(self) -> None: ...
-
-    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets (220)."""
-        ...
-
-    def consumer_status(self, topic: str) -> Mapping[MessageQueue, int]:
-        """The offsets consumed so far (221)."""
-        ...
-
-    def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """How the consumer is doing (307)."""
-        ...
-
-    async def consume_directly(
-        self, message: MessageExt, broker_name: str | None
-    ) -> ConsumeMessageDirectlyResult:
-        """Run the listener on this message; offsets stay as they are (309)."""
-        ...
 
 
 class ClientInstance:
@@ -149,9 +62,12 @@ class ClientInstance:
         self.client_id = client_id
         self.clock = clock
         self.replies = PendingReplies()
+        self._producers: dict[str, ProducerRole] = {}
+        self._consumers: dict[str, ConsumerRole] = {}
+        requests = BrokerRequests(self._producers, self._consumers, self.replies, clock)
         self.remoting = RemotingClient(
             RemotingClientConfig(),
-            handlers=self._handlers(),
+            handlers=requests.handlers(),
             hooks=signing_hooks(config),
             on_connect=self._connected,
         )
@@ -165,8 +81,6 @@ class ClientInstance:
         self.routes.on_change(self._route_changed)
         self._key = ("", "")
         self._users = 0
-        self._producers: dict[str, ProducerRole] = {}
-        self._consumers: dict[str, ConsumerRole] = {}
         self._versions: dict[str, int] = {}
         self._stop = asyncio.Event()
         self._heartbeat_wanted = asyncio.Event()
@@ -464,93 +378,3 @@ class ClientInstance:
                     logger.warning("offsets of %s not stored: %s", consumer.group, error)
                 except Exception:
                     logger.exception("offsets of %s not stored", consumer.group)
-
-    # What brokers ask of us
-
-    def _handlers(self) -> Handlers:
-        return {
-            RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumers_changed,
-            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offsets,
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
-            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._reply_arrived,
-        }
-
-    def _check_transaction(self, request: Command, connection: Connection) -> None:
-        message = decode_record(request.body)
-        group = message.get_property(PropertyName.PRODUCER_GROUP)
-        producer = self._producers.get(group or "")
-        if producer is None:
-            logger.warning("asked about a transaction of group %s, which is not here", group)
-            return
-        producer.check_transaction(
-            request.header(CheckTransactionState), message, connection.peer_address
-        )
-
-    def _consumers_changed(self, request: Command, connection: Connection) -> None:
-        # Java's clients rebalance all their groups; only the one that is named can gain.
-        consumer = self._consumers.get(request.header(NotifyConsumerIdsChanged).consumer_group)
-        if consumer is not None:
-            consumer.rebalance_soon()
-
-    async def _reset_offsets(self, request: Command, connection: Connection) -> None:
-        header = request.header(ResetConsumerClientOffset)
-        consumer = self._consumers.get(header.group)
-        if consumer is None:
-            logger.warning("asked to reset offsets of group %s, which is not here", header.group)
-            return
-        offsets = ResetOffsetBody.decode(request.body).offset_table
-        logger.info("offsets of %s in %s are set by a broker", header.group, header.topic)
-        await consumer.reset_offsets(header.topic, offsets)
-
-    def _consumer_status(self, request: Command, connection: Connection) -> Command:
-        header = request.header(GetConsumerStatusFromClient)
-        status = self._consumer(header.group).consumer_status(header.topic)
-        body = ConsumerStatus(message_queue_table=dict(status))
-        return request.reply(body=body.encode())
-
-    def _running_info(self, request: Command, connection: Connection) -> Command:
-        header = request.header(GetConsumerRunningInfo)
-        consumer = self._consumer(header.consumer_group)
-        info = consumer.running_info(with_stacks=bool(header.jstack_enable))
-        return request.reply(body=info.encode())
-
-    async def _consume_directly(self, request: Command, connection: Connection) -> Command:
-        header = request.header(ConsumeMessageDirectly)
-        consumer = self._consumer(header.consumer_group)
-        message = decode_record(request.body, broker_name=header.broker_name or "")
-        result = await consumer.consume_directly(message, header.broker_name)
-        return request.reply(body=result.encode())
-
-    def _reply_arrived(self, request: Command, connection: Connection) -> Command:
-        header = request.header(ReplyMessage)
-        reply = MessageExt(
-            new_record(
-                header.topic.encode(),
-                bytes(request.body),
-                set_property(
-                    (header.properties or "").encode(),
-                    PropertyName.ARRIVE_TIME.encode(),
-                    b"%d" % self.clock.now_ms(),
-                ),
-                queue_id=header.queue_id,
-                flag=header.flag,
-                sys_flag=header.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6),
-                born_timestamp=header.born_timestamp,
-                store_timestamp=header.store_timestamp,
-                reconsume_times=header.reconsume_times or 0,
-            )
-        )
-        if not self.replies.arrived(reply):
-            logger.info("reply %s came too late", reply.msg_id)
-        return request.reply()
-
-    def _consumer(self, group: str) -> ConsumerRole:
-        consumer = self._consumers.get(group)
-        if consumer is None:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR, f"consumer group {group} is not in this client"
-            )
-        return consumer

@@ -204,17 +204,20 @@ class Producer:
         With `max_pending_sends` unanswered it raises `TooManyPending`: await some first.
         """
         self._started()
-        if not isinstance(message, Message):
-            raise _no_message(message)
         sender = self._sender
         if len(sender.pending) >= self.config.max_pending_sends:
             raise TooManyPending(self.config.max_pending_sends)
         accumulator = self._accumulator
         is_plain = queue is None and selector is None and key is None and timeout_s is None
         if is_plain and accumulator is None:
-            future = sender.quick.send(message)
+            try:
+                future = sender.quick.send(message)
+            except AttributeError:
+                future = None  # looked at more closely below
             if future is not None:
                 return future
+        if not isinstance(message, Message):
+            raise _no_message(message)
         choice = self._choice(message, queue, selector, key)
         if (
             accumulator is not None
