@@ -213,7 +213,9 @@ class Producer:
             try:
                 future = sender.quick.send(message)
             except AttributeError:
-                future = None  # looked at more closely below
+                if isinstance(message, Message):
+                    raise
+                future = None  # told below
             if future is not None:
                 return future
         if not isinstance(message, Message):
