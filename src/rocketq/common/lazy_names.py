@@ -61,6 +61,6 @@ def _source_of(module_name: str) -> str:
     assert spec is not None, module_name
     assert spec.origin is not None, module_name
     try:
-        return Path(spec.origin).read_text()
+        return Path(spec.origin).read_text("utf-8")
     except OSError:  # in an archive
         return spec.loader.get_source(module_name)  # type: ignore[union-attr, no-any-return]

@@ -21,7 +21,7 @@ class SourceSignature:
         module = sys.modules[owner.__module__]
         folder, name = Path(module.__file__ or "").parent, owner.__module__.rpartition(".")[2]
         try:
-            source = (folder / f"{name}.py").read_text()
+            source = (folder / f"{name}.py").read_text("utf-8")
         except OSError as error:
             raise AttributeError(f"the source of {owner.__qualname__} is not here") from error
         arguments = _init_of(ast.parse(source), owner.__name__)
