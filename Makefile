@@ -10,11 +10,11 @@ SOURCES := setup.py pyproject.toml
 # The compiled modules are rebuilt when one of their sources changes.
 HOT     := $(shell sed -n 's/^    "\(rocketq\.[a-z_.]*\)",*/\1/p' setup.py | tr . / | sed 's|^|src/|; s|$$|.py|')
 HOT     += $(shell find src -name '*.pxd')
-EXTRAS  := dev,spark,compression
+EXTRAS  := dev,spark,compression,docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-pure check format peers bench soak wheels test-pythons clean
+.PHONY: help demo test test-fast test-pure check format peers bench soak docs wheels test-pythons clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -62,6 +62,11 @@ bench: $(STAMP) ## the comparison with the Java broker, into docs/benchmarks.md
 
 soak: $(STAMP) ## the long tests: many crash rounds, endurance
 	@$(BIN)/python -m pytest -q -m slow
+
+docs: $(STAMP) ## the docs site into build/site; a warning is an error
+	@$(BIN)/python -m rocketq.cli.page | diff -u docs/commands.md - || \
+		(echo "make docs/commands.md anew: python -m rocketq.cli.page > docs/commands.md"; exit 1)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 wheels: ## a wheel for each Python 3.11 to 3.14 that is at hand, into dist/
 	@$(PYTHON) release/wheels.py

@@ -94,18 +94,51 @@ def command(function: Callable[..., None]) -> Run:
     return run
 
 
-def words_after(run: Run) -> dict[str, list[str]]:
-    """What may follow a command: its options, or each of its sub-commands with theirs."""
+@dataclass(frozen=True, slots=True)
+class DescribedOption:
+    """An option or a word, as a page shows it."""
+
+    names: str
+    help: str
+    long_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a command says of itself."""
+
+    text: str
+    options: list[DescribedOption]
+
+
+def described(run: Run) -> dict[str, Described]:
+    """A command under "", or each of a group's sub-commands under its name."""
     table: Mapping[str, Callable[..., None]] | None = getattr(run, "table", None)
     if table is None:
-        return {"": _option_names(run.function)}  # type: ignore[attr-defined]
-    return {name: _option_names(function) for name, function in table.items()}
+        return {"": _described(run.function)}  # type: ignore[attr-defined]
+    return {name: _described(function) for name, function in table.items()}
 
 
-def _option_names(function: Callable[..., None]) -> list[str]:
-    actions = _parser(function, "")._actions
-    visible = [each for each in actions if each.help is not argparse.SUPPRESS]
-    return [name for each in visible for name in each.option_strings if name.startswith("--")]
+def _described(function: Callable[..., None]) -> Described:
+    options = []
+    for action in _parser(function, "")._actions:
+        if action.help is argparse.SUPPRESS or action.dest == "help":
+            continue
+        takes = action.nargs != 0 and action.metavar is not None
+        word = f" {action.metavar}" if takes else ""
+        names = ", ".join(action.option_strings) + word if action.option_strings else word.strip()
+        long_names = tuple(name for name in action.option_strings if name.startswith("--"))
+        text = (action.help or "").replace("%%", "%")
+        options.append(DescribedOption(names, text, long_names))
+    return Described(inspect.getdoc(function) or "", options)
+
+
+def words_after(run: Run) -> dict[str, list[str]]:
+    """What may follow a command: its options, or each of its sub-commands with theirs."""
+    return {
+        name: ["--help", *(word for option in each.options for word in option.long_names)]
+        for name, each in described(run).items()
+    }
 
 
 def summary_of(function: Callable[..., Any]) -> str:
