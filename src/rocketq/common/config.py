@@ -43,7 +43,7 @@ def key(name: str) -> dict[str, str]:
     return {"key": name}
 
 
-# -- text <-> properties ------------------------------------------------------------------
+# Text <-> properties
 
 _BACKSLASH: Final = "\\"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -139,7 +139,7 @@ def _format_value(value: object) -> str:
     return str(value)
 
 
-# -- properties <-> dataclass -------------------------------------------------------------
+# Properties <-> dataclass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

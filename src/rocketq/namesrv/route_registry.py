@@ -104,7 +104,7 @@ class RouteRegistry:
         # Routes of ordered and static topics name the topic's own settings, so no two share.
         self._own_routes: dict[tuple[str, RouteForm, str | None], bytes] = {}
 
-    # --- brokers come and go ------------------------------------------------------------
+    # Brokers come and go
 
     def register(self, new: Registration, *, delete_missing_topics: bool = False) -> Master | None:
         """Take over what a broker says of itself; for a slave, answer with its master.
@@ -330,7 +330,7 @@ class RouteRegistry:
         broker = self._brokers.get(broker_name)
         return broker.broker_addrs if broker is not None else {}
 
-    # --- topics change ------------------------------------------------------------------
+    # Topics change
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Announce a topic on brokers already known; with an unknown one nothing is stored."""
@@ -395,7 +395,7 @@ class RouteRegistry:
             queues = self._shared[key] = TopicQueues({q.broker_name: q for q in key})
         return queues
 
-    # --- questions ----------------------------------------------------------------------
+    # Questions
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics

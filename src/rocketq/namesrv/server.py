@@ -165,7 +165,7 @@ class NameServer:
         self._long_work.add(task)
         task.add_done_callback(self._long_work.discard)
 
-    # --- notices to brokers -------------------------------------------------------------
+    # Notices to brokers
 
     def _tell_group(self, change: MinimumIdChange) -> None:
         if not self._config.current.notify_min_broker_id_changed or self._client is None:

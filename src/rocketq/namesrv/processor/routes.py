@@ -61,7 +61,7 @@ class RouteProcessor:
             AddWritePerm.CODE: self._add_write_permission,
         }
 
-    # --- routes -------------------------------------------------------------------------
+    # Routes
 
     def _route(self, request: Command, connection: Connection) -> Command:
         config = self._config.current
@@ -101,7 +101,7 @@ class RouteProcessor:
         )
         return request.reply(body=info.encode())
 
-    # --- topic lists --------------------------------------------------------------------
+    # Topic lists
 
     def _all_topics(self, request: Command, connection: Connection) -> Command:
         if not self._config.current.enable_all_topic_list:
@@ -142,7 +142,7 @@ class RouteProcessor:
         )
         return _topic_list(request, sorted(names), next(addresses, None))
 
-    # --- changes ------------------------------------------------------------------------
+    # Changes
 
     def _register_topic(self, request: Command, connection: Connection) -> Command:
         topic = request.header(RegisterTopicInNamesrv).topic

@@ -101,7 +101,7 @@ class Body:
         return cls(**values)
 
 
-# -- the schema ---------------------------------------------------------------------------
+# The schema
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any], Any]

@@ -80,7 +80,7 @@ class ResponseHeader(Header):
     __slots__ = ()
 
 
-# -- the schema ---------------------------------------------------------------------------
+# The schema
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

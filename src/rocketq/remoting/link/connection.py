@@ -126,7 +126,7 @@ class Connection:
         self._closes_when_answered = False
         self._drained: asyncio.Future[None] | None = None
 
-    # -- what it is -----------------------------------------------------------------------
+    # What it is
 
     @property
     def is_closing(self) -> bool:
@@ -159,7 +159,7 @@ class Connection:
     def __repr__(self) -> str:
         return f"<connection to {self.peer_address}>"
 
-    # -- sending --------------------------------------------------------------------------
+    # Sending
 
     def send(self, command: Command) -> None:
         """Send a command and forget it; a closed connection swallows it.
@@ -289,7 +289,7 @@ class Connection:
         for hook in self._hooks:
             hook.after_response(self.peer_address, request, response)
 
-    # -- the end --------------------------------------------------------------------------
+    # The end
 
     def on_close(self, callback: Callable[["Connection"], None]) -> None:
         """Have something called when the connection is gone; at once if it already is."""
@@ -350,7 +350,7 @@ class Connection:
             self.close()
         await self.closed()
 
-    # -- called by the event loop ---------------------------------------------------------
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
@@ -406,7 +406,7 @@ class Connection:
             except Exception:
                 logger.exception("closing %s", self.peer_address)
 
-    # -- one turn -------------------------------------------------------------------------
+    # One turn
 
     def _turn(self, commands: list[Command]) -> None:
         """Handle what came in, then write what there is to say.
@@ -454,7 +454,7 @@ class Connection:
             logger.warning("closing the connection to %s: %s", self.peer_address, error)
             self.close()
 
-    # -- writing --------------------------------------------------------------------------
+    # Writing
 
     def _schedule_flush(self) -> None:
         if self._in_turn:
@@ -507,7 +507,7 @@ class Connection:
                 self._drained.set_result(None)
             self._drained = None
 
-    # -- reading --------------------------------------------------------------------------
+    # Reading
 
     def _handlers_have_room(self) -> None:
         self._go_on(_HANDLERS_BUSY)

@@ -77,7 +77,7 @@ class RequestHandling:
         self._handle_one(handler, request)
         return at + 1
 
-    # -- one request ----------------------------------------------------------------------
+    # One request
 
     def _handle_one(self, handler: Handler | None, request: Command) -> None:
         try:
@@ -114,7 +114,7 @@ class RequestHandling:
         if was_full and not self.is_full:
             self._on_room()
 
-    # -- a run of requests ----------------------------------------------------------------
+    # A run of requests
 
     def _handle_run(self, handler: RunHandler, requests: list[Command]) -> None:
         if self._hooks:
@@ -149,7 +149,7 @@ class RequestHandling:
                 accepted.append(request)
         return accepted
 
-    # -- replies --------------------------------------------------------------------------
+    # Replies
 
     def _answer(self, request: Command, reply: Command) -> None:
         try:
