@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.common.config import ConfigError, key
+from rocketq.message.record.layout import ENTRY_SIZE
 
-QUEUE_ENTRY_SIZE: Final = 20
 INDEX_HEADER_SIZE: Final = 40
 
 _LARGEST_TRANSFER: Final = 4_194_304 - 64
@@ -175,7 +175,7 @@ class StoreConfig:
     def __post_init__(self) -> None:
         for name, lowest in (
             ("mapped_file_size_commit_log", 1_024),
-            ("mapped_file_size_consume_queue", QUEUE_ENTRY_SIZE),
+            ("mapped_file_size_consume_queue", ENTRY_SIZE),
             ("max_hash_slot_num", 1),
             ("max_index_num", 2),
             ("max_message_size", 1),
@@ -236,8 +236,8 @@ class StoreConfig:
     @property
     def queue_file_size(self) -> int:
         """Rounded up to whole entries."""
-        entries = -(-self.mapped_file_size_consume_queue // QUEUE_ENTRY_SIZE)
-        return entries * QUEUE_ENTRY_SIZE
+        entries = -(-self.mapped_file_size_consume_queue // ENTRY_SIZE)
+        return entries * ENTRY_SIZE
 
     @property
     def index_file_size(self) -> int:

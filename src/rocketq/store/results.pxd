@@ -1,4 +1,11 @@
+# Types of results.py when compiled.
+
 cimport cython
+
+
+cdef int _LAST_STORED
+cdef tuple _PUT_STATUSES
+cdef tuple _GET_STATUSES
 
 
 @cython.final

@@ -1,10 +1,12 @@
+# cython: annotation_typing=False
 """What the store answers: how an append and a read ended.
 
 The result classes are made for every append and every read, so they are compiled where that
-is possible. The codes are plain integers with RocketMQ's names.
+is possible (results.pxd gives the types). The codes are plain integers with RocketMQ's names.
 """
 
 from enum import IntEnum
+from typing import Final
 
 import cython
 
@@ -50,11 +52,11 @@ class GetStatus(IntEnum):
     NO_MESSAGE_IN_QUEUE = 8
 
 
-_PUT_STATUSES = tuple(PutStatus)
-_GET_STATUSES = tuple(GetStatus)
+_LAST_STORED: Final = int(PutStatus.SLAVE_NOT_AVAILABLE)
+_PUT_STATUSES: Final = tuple(PutStatus)
+_GET_STATUSES: Final = tuple(GetStatus)
 
 
-@cython.final
 @cython.freelist(64)
 @cython.cclass
 class AppendResult:
@@ -62,13 +64,13 @@ class AppendResult:
 
     def __init__(
         self,
-        status: cython.int,
-        physical_offset: cython.longlong = -1,
-        size: cython.int = 0,
-        queue_offset: cython.longlong = -1,
-        store_timestamp: cython.longlong = 0,
-        count: cython.int = 0,
-        physical_offsets=None,
+        status: int,
+        physical_offset: int = -1,
+        size: int = 0,
+        queue_offset: int = -1,
+        store_timestamp: int = 0,
+        count: int = 0,
+        physical_offsets: list[int] | None = None,
     ) -> None:
         self.status_code = status
         self.physical_offset = physical_offset
@@ -79,34 +81,33 @@ class AppendResult:
         self._physical_offsets = physical_offsets
 
     @property
-    def status(self):
+    def status(self) -> PutStatus:
         return _PUT_STATUSES[self.status_code]
 
     @property
-    def is_stored(self):
+    def is_stored(self) -> bool:
         """Whether the message is in the log, however safe it may be there."""
-        return self.status_code <= 3
+        return self.status_code <= _LAST_STORED
 
     @property
-    def end(self):
+    def end(self) -> int:
         """The position that must be durable for this message to be."""
         return self.physical_offset + self.size
 
     @property
-    def physical_offsets(self):
+    def physical_offsets(self) -> list[int]:
         """Where each message of a batch lies; of a single one, where it lies."""
         if self._physical_offsets is not None:
             return self._physical_offsets
         return [self.physical_offset] if self.count else []
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"AppendResult({self.status.name}, physical_offset={self.physical_offset}, "
             f"size={self.size}, queue_offset={self.queue_offset}, count={self.count})"
         )
 
 
-@cython.final
 @cython.freelist(16)
 @cython.cclass
 class GetResult:
@@ -119,16 +120,16 @@ class GetResult:
 
     def __init__(
         self,
-        status: cython.int,
-        next_offset: cython.longlong,
-        min_offset: cython.longlong,
-        max_offset: cython.longlong,
+        status: int,
+        next_offset: int,
+        min_offset: int,
+        max_offset: int,
     ) -> None:
         self.status_code = status
         self.next_offset = next_offset
         self.min_offset = min_offset
         self.max_offset = max_offset
-        self.buffers = []
+        self.buffers: list[memoryview] = []
         self.message_count = 0
         self.size = 0
         self.suggest_slave = False
@@ -136,14 +137,14 @@ class GetResult:
         self.last_position = -1
 
     @property
-    def status(self):
+    def status(self) -> GetStatus:
         return _GET_STATUSES[self.status_code]
 
     def release(self) -> None:
         """Let go of the log. Dropping the result does the same."""
         self.buffers = []
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"GetResult({self.status.name}, count={self.message_count}, size={self.size}, "
             f"next={self.next_offset}, range={self.min_offset}..{self.max_offset})"

@@ -8,7 +8,6 @@ on one written by Java RocketMQ. On a live directory the newest messages may not
 their queues yet; what is behind the checkpoint is not reported as missing then.
 """
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from rocketq.message.hashing import java_hash_bytes
 from rocketq.message.properties.walk import get_property
+from rocketq.message.record.layout import ENTRY, ENTRY_SIZE
 from rocketq.message.record.reader import RecordFields
 from rocketq.store.config import StoreConfig
 from rocketq.store.durability.beginnings import read_beginnings
@@ -28,9 +28,8 @@ from rocketq.store.files.segment import Segment
 from rocketq.store.files.segments import Segments
 from rocketq.store.index.index import key_hashes
 from rocketq.store.index.index_file import IndexFile
-from rocketq.store.queues.consume_queue import ENTRY_SIZE, FILLER_SIZE
+from rocketq.store.queues.consume_queue import FILLER_SIZE
 
-_ENTRY: Final = struct.Struct(">qiq")
 _TRANSACTION: Final = 0xC
 _UNQUEUED: Final = (0x4, 0xC)
 
@@ -242,7 +241,7 @@ def _check_queue(
     for segment in segments:
         view = segment.view
         for at in range(0, segment.size, ENTRY_SIZE):
-            position, size, tags_code = _ENTRY.unpack_from(view, at)
+            position, size, tags_code = ENTRY.unpack_from(view, at)
             offset = (segment.start + at) // ENTRY_SIZE
             if position < 0 or size <= 0:
                 break

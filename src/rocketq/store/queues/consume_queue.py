@@ -1,6 +1,6 @@
 """The index of one queue: where each of its messages lies in the commit log.
 
-A row of files of 20-byte entries, whose layout is in `rocketq.store.queues.queue_tail`:
+A row of files of 20-byte entries, whose layout is in `rocketq.message.record.layout`:
 
     consumequeue/<topic>/<queue id>/00000000000000000000
 
@@ -18,25 +18,24 @@ Derived data: what is behind, missing or wrong is made again from the log.
 """
 
 import logging
-import struct
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from rocketq.message.hashing import java_hash
+from rocketq.message.record.layout import ENTRY, ENTRY_SIZE
 from rocketq.store.errors import StoreMismatch
 from rocketq.store.files.disk import PAGE_SIZE, Disk
 from rocketq.store.files.segment import Segment
 from rocketq.store.files.segments import Segments, file_name
 from rocketq.store.queues.queue_table import QueueRange
-from rocketq.store.queues.queue_tail import ENTRY_SIZE, QueueTail
+from rocketq.store.queues.queue_tail import QueueTail
 
 logger = logging.getLogger(__name__)
 
 FILLER_SIZE: Final = 0x7FFFFFFF
-_ENTRY: Final = struct.Struct(">qiq")
-_FILLER: Final = _ENTRY.pack(0, FILLER_SIZE, 0)
+_FILLER: Final = ENTRY.pack(0, FILLER_SIZE, 0)
 
 _FILLERS_AT_ONCE: Final = 512
 _SMALLEST_PIECE: Final = PAGE_SIZE
@@ -234,7 +233,7 @@ class ConsumeQueue:
     def _is_whole(self, index: int) -> bool:
         """Whether a file is full, and the one after it follows without a gap."""
         segment = self._segments[index]
-        _, size, _ = _ENTRY.unpack_from(segment.view, segment.size - ENTRY_SIZE)
+        _, size, _ = ENTRY.unpack_from(segment.view, segment.size - ENTRY_SIZE)
         self._surroundings.segment_mapped(segment)
         return size > 0 and self._segments[index + 1].start == segment.end
 
@@ -244,7 +243,7 @@ class ConsumeQueue:
         low, high = 0, segment.size // ENTRY_SIZE
         while low < high:
             middle = (low + high) // 2
-            position, size, _ = _ENTRY.unpack_from(view, middle * ENTRY_SIZE)
+            position, size, _ = ENTRY.unpack_from(view, middle * ENTRY_SIZE)
             if position >= 0 and size > 0:
                 low = middle + 1
             else:
@@ -328,7 +327,7 @@ class ConsumeQueue:
         assert segment is not None, offset
         at = offset * ENTRY_SIZE - segment.start
         was_mapped = segment.is_mapped
-        entry = QueueEntry._make(_ENTRY.unpack_from(segment.view, at))
+        entry = QueueEntry._make(ENTRY.unpack_from(segment.view, at))
         if not was_mapped:
             self._surroundings.segment_mapped(segment)
         return entry
@@ -471,7 +470,7 @@ class ConsumeQueue:
             segment = self._segments.find(offset * ENTRY_SIZE)
             assert segment is not None, offset
             try:
-                segment.write(_ENTRY.pack(position, size, tags_code), offset * ENTRY_SIZE)
+                segment.write(ENTRY.pack(position, size, tags_code), offset * ENTRY_SIZE)
             except OSError as error:
                 self._surroundings.queue_failed(self, error)
                 return False
@@ -553,7 +552,7 @@ class ConsumeQueue:
         reached = 0
         for segment in self._segments:
             end = min(segment.end, self.tail.end)
-            for position, size, _ in _ENTRY.iter_unpack(
+            for position, size, _ in ENTRY.iter_unpack(
                 segment.slice(segment.start, end - segment.start)
             ):
                 if size == FILLER_SIZE:
@@ -646,4 +645,4 @@ class ConsumeQueue:
         return f"ConsumeQueue({self.topic}/{self.queue_id}, {self.min_offset}..{self.end_offset})"
 
 
-__all__ = ["ENTRY_SIZE", "FILLER_SIZE", "ConsumeQueue", "QueueEntry", "file_name"]
+__all__ = ["FILLER_SIZE", "ConsumeQueue", "QueueEntry", "file_name"]

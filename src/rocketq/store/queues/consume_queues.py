@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from rocketq.message.record.layout import ENTRY_SIZE
 from rocketq.store.errors import QueueUnavailable, StoreError, StoreMismatch
 from rocketq.store.files.disk import Disk
 from rocketq.store.files.segment import Segment
 from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry, Verdict
 from rocketq.store.queues.queue_names import can_be_queue
 from rocketq.store.queues.queue_table import QueueRange, QueueRanges
-from rocketq.store.queues.queue_tail import ENTRY_SIZE, QueueTail
+from rocketq.store.queues.queue_tail import QueueTail
 from rocketq.store.results import PutStatus
 
 logger = logging.getLogger(__name__)

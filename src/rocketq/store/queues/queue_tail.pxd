@@ -1,4 +1,12 @@
+# Types of queue_tail.py when compiled.
+
 cimport cython
+
+cimport rocketq.common.memory as memory
+cimport rocketq.message.record.layout as layout
+
+
+cdef object _NOTHING
 
 
 @cython.final
@@ -12,12 +20,16 @@ cdef class QueueTail:
     cdef public long long end_position
     cdef public long long limit
     cdef readonly long long view_start
-    cdef unsigned char[::1] view
+    cdef readonly object view
+    cdef unsigned char* _memory
     cdef public bint used
     cdef public bint is_dirty
     cdef readonly object owner
 
-    cpdef bint put(self, long long position, int size, long long tags_code)
+    @cython.locals(at="Py_ssize_t")
+    cpdef bint put(self, long long position, int size, long long tags_code) except -1
+
+    @cython.locals(at="long long", place="Py_ssize_t")
     cpdef bint put_at(
         self, long long offset, long long position, int size, long long tags_code
-    )
+    ) except -1

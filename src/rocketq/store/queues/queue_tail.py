@@ -1,36 +1,35 @@
+# cython: annotation_typing=False
 """The end of one consume queue, where entries are added.
 
-An entry is 20 bytes, big-endian:
+Entry n of a queue (its layout is in `rocketq.message.record.layout`) lies at byte n * 20 of its
+row of files. The tail holds the mapped file that is being filled and writes into it directly;
+everything slower (making files, opening them again) is its owner's work, asked for when there is
+no room.
 
-    position    int64   where the message starts in the log
-    size        int32   its length there, never 0 in a live entry
-    tags_code   int64   hash of its tag, for filtering; in the schedule topic a time
-
-Entry n of a queue lies at byte n * 20 of its row of files. The tail holds the mapped file that
-is being filled and writes into it directly; everything slower (making files, opening them
-again) is its owner's work, asked for when there is no room.
-
-This module is compiled where that is possible.
+Compiled where possible (queue_tail.pxd gives the types).
 """
 
-import struct
+import mmap
+from typing import Final, Protocol
 
-import cython
+from rocketq.common import memory
+from rocketq.message.record import layout
 
-if cython.compiled:
-    from cython.cimports.rocketq.common.big_endian import get32, get64, put32, put64
-
-ENTRY_SIZE = 20
-_ENTRY = struct.Struct(">qiq")
-_SIZE = cython.declare(cython.int, 20)
+_NOTHING: Final = memoryview(b"")
 
 
-@cython.final
-@cython.cclass
+class TailOwner(Protocol):
+    """Who makes room for entries."""
+
+    def make_room(self) -> bool: ...
+    def note_dirty(self) -> None: ...
+    def put_at(self, offset: int, position: int, size: int, tags_code: int) -> bool: ...
+
+
 class QueueTail:
     """Written by the dispatcher alone."""
 
-    def __init__(self, topic: str, queue_id: cython.int, index_seed: cython.int, owner) -> None:
+    def __init__(self, topic: str, queue_id: int, index_seed: int, owner: TailOwner) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.index_seed = index_seed  # hash of "topic#", from which a key's hash goes on
@@ -40,37 +39,34 @@ class QueueTail:
         self.end_position = 0  # where in the log the last message indexed ends
         self.limit = 0  # entries may be written up to here
         self.view_start = 0
-        self.view = None
+        self.view: memoryview | None = None
+        self._memory = memory.viewed(_NOTHING)
         self.used = False
         self.is_dirty = False
         self.owner = owner
 
-    def attach(self, view, view_start: cython.longlong, limit: cython.longlong) -> None:
+    def attach(self, view: mmap.mmap | bytearray, view_start: int, limit: int) -> None:
         """Write into this memory from now on."""
-        self.view = view
+        self.view = memoryview(view)  # holds it in its place
+        self._memory = memory.viewed(self.view)
         self.view_start = view_start
         self.limit = limit
 
     def detach(self) -> None:
         """Let go of the memory; the owner is asked for it again when it is needed."""
         self.view = None
+        self._memory = memory.viewed(_NOTHING)
         self.limit = 0
 
-    @cython.ccall
-    def put(
-        self, position: cython.longlong, size: cython.int, tags_code: cython.longlong
-    ) -> cython.bint:
+    def put(self, position: int, size: int, tags_code: int) -> bool:
         """Add an entry. False: the owner has no room for it."""
-        if self.end + _SIZE > self.limit and not self.owner.make_room():
+        if self.end + layout.ENTRY_SIZE > self.limit and not self.owner.make_room():
             return False
-        if cython.compiled:
-            p: cython.p_uchar = cython.address(self.view[self.end - self.view_start])
-            put64(p, position)
-            put32(p + 8, size)
-            put64(p + 12, tags_code)
-        else:
-            _ENTRY.pack_into(self.view, self.end - self.view_start, position, size, tags_code)
-        self.end += _SIZE
+        at = self.end - self.view_start
+        memory.put64(self._memory, at + layout.ENTRY_POSITION_AT, position)
+        memory.put32(self._memory, at + layout.ENTRY_SIZE_AT, size)
+        memory.put64(self._memory, at + layout.ENTRY_TAGS_CODE_AT, tags_code)
+        self.end += layout.ENTRY_SIZE
         self.end_position = position + size
         self.used = True
         if not self.is_dirty:
@@ -78,19 +74,12 @@ class QueueTail:
             self.owner.note_dirty()
         return True
 
-    @cython.ccall
-    def put_at(
-        self,
-        offset: cython.longlong,
-        position: cython.longlong,
-        size: cython.int,
-        tags_code: cython.longlong,
-    ) -> cython.bint:
+    def put_at(self, offset: int, position: int, size: int, tags_code: int) -> bool:
         """Add the entry of a message found in the log, unless it is there already.
 
         False: the owner has no room for it.
         """
-        at: cython.longlong = offset * _SIZE
+        at = offset * layout.ENTRY_SIZE
         if at == self.end and position >= self.end_position:
             if not self.put(position, size, tags_code):
                 return False
@@ -98,12 +87,11 @@ class QueueTail:
                 self.next_offset = offset + 1
             return True
         if self.view_start <= at < self.end and at < self.limit:
-            if cython.compiled:
-                p: cython.p_uchar = cython.address(self.view[at - self.view_start])
-                if get64(p) == position and get32(p + 8) == size and get64(p + 12) == tags_code:
-                    return True
-            else:
-                entry = _ENTRY.unpack_from(self.view, at - self.view_start)
-                if entry == (position, size, tags_code):
-                    return True
+            place = at - self.view_start
+            if (
+                memory.get64(self._memory, place + layout.ENTRY_POSITION_AT) == position
+                and memory.get32(self._memory, place + layout.ENTRY_SIZE_AT) == size
+                and memory.get64(self._memory, place + layout.ENTRY_TAGS_CODE_AT) == tags_code
+            ):
+                return True
         return self.owner.put_at(offset, position, size, tags_code)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Reading a queue: entries scanned, filtered, and turned into slices of the mapped log.
 
 The messages that a pull asks for usually lie next to each other in the log, since they were
@@ -8,71 +9,76 @@ nor the bytes are exceeded; and it looks at a bounded number of entries, so that
 lets nothing pass does not hold up everybody else. Looking into records, where a filter needs
 that, has a limit of its own: by the properties looked at, and by what the filter says it costs.
 
-This module is compiled where that is possible.
+Compiled where possible (reader.pxd gives the types).
 """
 
-import struct
+from typing import Final, Protocol
 
-import cython
-
+from rocketq.common import memory
+from rocketq.common.memory import Buffer
+from rocketq.filter import MessageFilter
 from rocketq.message.properties.codec import decode_properties
+from rocketq.message.record import layout
 from rocketq.message.record.reader import read_record
+from rocketq.store.config import StoreConfig
 from rocketq.store.errors import QueueUnavailable
+from rocketq.store.log.append import LogTail
+from rocketq.store.queues.consume_queue import ConsumeQueue
+from rocketq.store.queues.consume_queues import ConsumeQueues
+from rocketq.store.results import GetResult, GetStatus
 
-if cython.compiled:
-    from cython.cimports.rocketq.common.big_endian import get32, get64
-    from cython.cimports.rocketq.store.log.append import LogTail
-    from cython.cimports.rocketq.store.queues.queue_tail import QueueTail
-    from cython.cimports.rocketq.store.results import GetResult
-else:
-    from rocketq.store.log.append import LogTail
-    from rocketq.store.queues.queue_tail import QueueTail
-    from rocketq.store.results import GetResult
+_FOUND: Final = int(GetStatus.FOUND)
+_NO_MATCHED_MESSAGE: Final = int(GetStatus.NO_MATCHED_MESSAGE)
+_MESSAGE_WAS_REMOVING: Final = int(GetStatus.MESSAGE_WAS_REMOVING)
+_OFFSET_FOUND_NULL: Final = int(GetStatus.OFFSET_FOUND_NULL)
+_OFFSET_OVERFLOW_BADLY: Final = int(GetStatus.OFFSET_OVERFLOW_BADLY)
+_OFFSET_OVERFLOW_ONE: Final = int(GetStatus.OFFSET_OVERFLOW_ONE)
+_OFFSET_TOO_SMALL: Final = int(GetStatus.OFFSET_TOO_SMALL)
+_NO_MATCHED_LOGIC_QUEUE: Final = int(GetStatus.NO_MATCHED_LOGIC_QUEUE)
+_NO_MESSAGE_IN_QUEUE: Final = int(GetStatus.NO_MESSAGE_IN_QUEUE)
 
-_ENTRY = struct.Struct(">qiq")
-_HEAD = struct.Struct(">iI")  # size, magic
-
-# GetStatus, as the integers that results hold
-_FOUND = cython.declare(cython.int, 0)
-_NO_MATCHED_MESSAGE = cython.declare(cython.int, 1)
-_MESSAGE_WAS_REMOVING = cython.declare(cython.int, 2)
-_OFFSET_FOUND_NULL = cython.declare(cython.int, 3)
-_OFFSET_OVERFLOW_BADLY = cython.declare(cython.int, 4)
-_OFFSET_OVERFLOW_ONE = cython.declare(cython.int, 5)
-_OFFSET_TOO_SMALL = cython.declare(cython.int, 6)
-_NO_MATCHED_LOGIC_QUEUE = cython.declare(cython.int, 7)
-_NO_MESSAGE_IN_QUEUE = cython.declare(cython.int, 8)
-
-_FILLER_SIZE = cython.declare(cython.int, 0x7FFFFFFF)
-_MAX_BYTES = cython.declare(cython.longlong, 134217728)
+_NOTHING: Final = memoryview(b"")
+_FILLER_SIZE: Final = 0x7FFFFFFF
+_MAX_BYTES: Final = 134_217_728
 
 # What a read may spend on looking into records, in terms of a filter: about 10 ms.
-_MOST_EFFORT = cython.declare(cython.longlong, 4000)
-_PROPERTIES_A_TERM = cython.declare(cython.longlong, 256)
+_MOST_EFFORT: Final = 4000
+_PROPERTIES_A_TERM: Final = 256
 
 
-@cython.final
-@cython.cclass
+class ReadableLog(Protocol):
+    """What is read of the log."""
+
+    @property
+    def tail(self) -> LogTail: ...
+    @property
+    def min_offset(self) -> int: ...
+    def view_at(self, position: int) -> tuple[memoryview, int] | None: ...
+
+
 class QueueReader:
     """Owned by the store; runs on the event loop alone."""
 
-    def __init__(self, queues, log, config, memory_bytes: cython.longlong) -> None:
+    def __init__(
+        self, queues: ConsumeQueues, log: ReadableLog, config: StoreConfig, memory_bytes: int
+    ) -> None:
         """`memory_bytes`: how far behind the end of the log a message still counts as hot."""
         self.found_count = 0
         self.found_messages = 0
         self.missed_count = 0
         self._queues = queues
         self._log = log
-        self._log_tail: LogTail = log.tail
+        self._log_tail = log.tail
         self._memory_bytes = memory_bytes
         self._segment_start = 0
         self._segment_end = 0
-        self._segment_view = None
+        self._segment_view: memoryview | None = None
+        self._raw = memory.viewed(_NOTHING)
         self._effort = 0
         self._terms = 0
         self.configure(config)
 
-    def configure(self, config) -> None:
+    def configure(self, config: StoreConfig) -> None:
         """Take over the settings that may change while the store is open."""
         self._hot_bytes = config.max_transfer_bytes_on_message_in_memory
         self._cold_bytes = config.max_transfer_bytes_on_message_in_disk
@@ -82,18 +88,17 @@ class QueueReader:
     def forget_segment(self) -> None:
         """Hold on to no file of the log: they are about to change."""
         self._segment_view = None
-        if cython.compiled:
-            self._raw = None
+        self._raw = memory.viewed(_NOTHING)
         self._segment_start = self._segment_end = 0
 
     def get(
         self,
         topic: str,
-        queue_id: cython.int,
-        offset: cython.longlong,
-        max_count: cython.int,
-        max_bytes: cython.longlong = 0,
-        filter=None,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int = 0,
+        filter: MessageFilter | None = None,
     ) -> GetResult:
         """Messages of a queue from an offset on.
 
@@ -107,11 +112,11 @@ class QueueReader:
         if queue is None:
             self.missed_count += 1
             return GetResult(_NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        tail: QueueTail = queue.tail
-        first: cython.longlong = queue.min_offset
-        end: cython.longlong = tail.end // 20
-        status: cython.int = _FOUND
-        following: cython.longlong = offset
+        tail = queue.tail
+        first = queue.min_offset
+        end = tail.end // layout.ENTRY_SIZE
+        status = _FOUND
+        following = offset
         if end == 0:
             status = _NO_MESSAGE_IN_QUEUE
             following = 0
@@ -126,25 +131,24 @@ class QueueReader:
         if status != _FOUND:
             self.missed_count += 1
             return GetResult(status, following, first, end)
-        window_start: cython.longlong
-        window_end: cython.longlong
-        if tail.view is not None and offset * 20 >= tail.view_start:
+        # The view is held here, since mending a queue lets go of its files.
+        if tail.view is not None and offset * layout.ENTRY_SIZE >= tail.view_start:
             # In the file that is being written, as most of what is read.
-            entries: cython.const[cython.uchar][::1] = tail.view
-            window_start = tail.view_start // 20
+            view = tail.view
+            window_start = tail.view_start // layout.ENTRY_SIZE
             window_end = end
         else:
             window = queue.window(offset)
             if window is None:
                 self.missed_count += 1
                 return GetResult(_OFFSET_FOUND_NULL, queue.next_file_offset(offset), first, end)
-            entries, window_start, window_end = window
-        result: GetResult = GetResult(_NO_MATCHED_MESSAGE, offset, first, end)
-        log_end: cython.longlong = self._log_tail.end
+            view, window_start, window_end = window
+        result = GetResult(_NO_MATCHED_MESSAGE, offset, first, end)
+        log_end = self._log_tail.end
         self._collect(
             result,
             queue,
-            entries,
+            memory.viewed(view),
             window_start,
             window_end,
             offset,
@@ -167,48 +171,39 @@ class QueueReader:
             result.suggest_slave = log_end - result.last_position > self._memory_bytes
         return result
 
-    @cython.cfunc
     def _collect(
         self,
         result: GetResult,
-        queue,
-        entries: cython.const[cython.uchar][::1],
-        window_start: cython.longlong,
-        window_end: cython.longlong,
-        offset: cython.longlong,
-        max_count: cython.int,
-        max_bytes: cython.longlong,
-        filter,
-        log_min: cython.longlong,
-        log_end: cython.longlong,
-    ) -> cython.bint:
-        if cython.compiled:
-            p: cython.p_const_uchar
-        at: cython.longlong = offset
-        stop: cython.longlong = offset + max(self._scan_bytes, 20 * max_count) // 20
+        queue: ConsumeQueue,
+        entries: Buffer,
+        window_start: int,
+        window_end: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        filter: MessageFilter | None,
+        log_min: int,
+        log_end: int,
+    ) -> None:
+        at = offset
+        stop = offset + (max(self._scan_bytes, layout.ENTRY_SIZE * max_count) // layout.ENTRY_SIZE)
         if stop > window_end:
             stop = window_end
-        position: cython.longlong
-        size: cython.int
-        code: cython.longlong
-        limit: cython.longlong
-        run_start: cython.longlong = -1
-        run_end: cython.longlong = -1
-        count: cython.int = 0
-        total: cython.longlong = 0
-        needs_properties: cython.bint = filter is not None and filter.needs_properties
+        run_start = -1
+        run_end = -1
+        count = 0
+        total = 0
+        needs_properties = False
         self._effort = 0
-        if needs_properties:
+        if filter is not None and filter.needs_properties:
+            needs_properties = True
             self._terms = filter.terms
-        was_removed: cython.bint = False
+        was_removed = False
         while at < stop and count < max_count:
-            if cython.compiled:
-                p = cython.address(entries[(at - window_start) * 20])
-                position = get64(p)
-                size = get32(p + 8)
-                code = get64(p + 12)
-            else:
-                position, size, code = _ENTRY.unpack_from(entries, (at - window_start) * 20)
+            entry_at = (at - window_start) * layout.ENTRY_SIZE
+            position = memory.get64(entries, entry_at + layout.ENTRY_POSITION_AT)
+            size = memory.get32(entries, entry_at + layout.ENTRY_SIZE_AT)
+            code = memory.get64(entries, entry_at + layout.ENTRY_TAGS_CODE_AT)
             if size == _FILLER_SIZE or (0 <= position < log_min and size > 0):
                 was_removed = True
                 at += 1
@@ -249,7 +244,7 @@ class QueueReader:
             if needs_properties:
                 if self._effort > _MOST_EFFORT:
                     break
-                if not self._properties_match(filter, position, size):
+                if not self._properties_match(filter, position):
                     at += 1
                     continue
             if position != run_end:
@@ -266,10 +261,8 @@ class QueueReader:
         result.next_offset = at
         if count == 0 and was_removed:
             result.status_code = _MESSAGE_WAS_REMOVING
-        return True
 
-    @cython.cfunc
-    def _find_segment(self, position: cython.longlong) -> cython.bint:
+    def _find_segment(self, position: int) -> bool:
         found = self._log.view_at(position)
         if found is None:
             return False
@@ -277,41 +270,29 @@ class QueueReader:
         self._segment_view = view
         self._segment_start = start
         self._segment_end = start + len(view)
-        if cython.compiled:
-            self._raw = view
+        self._raw = memory.viewed(view)
         return True
 
-    @cython.cfunc
-    def _is_record(self, position: cython.longlong, size: cython.int) -> cython.bint:
+    def _is_record(self, position: int, size: int) -> bool:
         """Whether a record of this size starts here."""
-        if size < 48:
+        if size < layout.BORN_HOST_AT:
             return False
-        at: cython.longlong = position - self._segment_start
-        if cython.compiled:
-            p: cython.p_const_uchar = cython.address(self._raw[at])
-            return (
-                get32(p) == size
-                and p[4] == 0xDA
-                and p[5] == 0xA3
-                and p[6] == 0x20
-                and (p[7] == 0xA7 or p[7] == 0xAB)
-            )
-        else:
-            stored, magic = _HEAD.unpack_from(self._segment_view, at)
-            return stored == size and magic in (0xDAA320A7, 0xDAA320AB)
+        at = position - self._segment_start
+        magic = memory.get32(self._raw, at + layout.MAGIC_AT)
+        return memory.get32(self._raw, at + layout.SIZE_AT) == size and (
+            magic == layout.MAGIC_V1 or magic == layout.MAGIC_V2
+        )
 
-    @cython.cfunc
-    def _properties_match(self, filter, position: cython.longlong, size: cython.int) -> cython.bint:
+    def _properties_match(self, filter: MessageFilter | None, position: int) -> bool:
+        assert filter is not None
+        assert self._segment_view is not None
         fields = read_record(self._segment_view, position - self._segment_start)
         self._effort += 1 + self._terms + len(fields.properties) // _PROPERTIES_A_TERM
         return filter.matches_properties(decode_properties(fields.properties))
 
-    @cython.cfunc
-    def _take_run(
-        self, result: GetResult, start: cython.longlong, end: cython.longlong
-    ) -> cython.bint:
+    def _take_run(self, result: GetResult, start: int, end: int) -> None:
         if start >= 0:
+            assert self._segment_view is not None
             result.buffers.append(
                 self._segment_view[start - self._segment_start : end - self._segment_start]
             )
-        return True
