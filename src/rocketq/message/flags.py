@@ -88,8 +88,3 @@ def is_compressed(sys_flag: int) -> bool:
 def with_compression(sys_flag: int, kind: CompressionType) -> int:
     """The flag of a message whose body was compressed this way."""
     return (sys_flag & ~SysFlag.COMPRESSION_MASK) | SysFlag.COMPRESSED | (kind << 8)
-
-
-def without_compression(sys_flag: int) -> int:
-    """The flag of a message whose body was decompressed."""
-    return sys_flag & ~(SysFlag.COMPRESSION_MASK | SysFlag.COMPRESSED)

@@ -113,9 +113,6 @@ class CommitLog:
         segment = self._segments.find(position)
         return (segment.view, segment.start) if segment is not None else None
 
-    def next_file_start(self, position: int) -> int:
-        return (position // self._file_size + 1) * self._file_size
-
     # --- The end of the log
 
     def when_grown(self, callback: Callable[[], None] | None) -> None:
