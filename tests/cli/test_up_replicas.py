@@ -38,6 +38,16 @@ def test_what_is_acknowledged_is_in_the_slave_when_the_master_is_killed(tmp_path
         wait_until(lambda: run("send", "orders", "first", "-n", namesrv).returncode == 0)
         sent = run("send", "orders", "hello", "--count", "20", "--json", "-n", namesrv)
         assert sent.stdout.count("SEND_OK") == 20
+        master = server.facts["broker"]
+        shown = run("admin", "haStatus", "-b", master, "-n", namesrv).stdout.splitlines()
+        assert f"#MasterAddr\t{master}" in shown
+        assert {"#SlaveNum\t1", "#InSyncSlaveNum\t1"} <= set(shown)
+        assert shown[-1].split()[2] == "0"  # nothing that it does not have
+        ids = [
+            line.split()[2]
+            for line in run("admin", "clusterList", "-n", namesrv).stdout.splitlines()[1:]
+        ]
+        assert ids == ["0", "1"]
         os.kill(pids["broker-a"], signal.SIGKILL)
         wait_until(lambda: read(server).count("hello\n") == 20, "the slave to be read from")
         assert server.stop() == 0
