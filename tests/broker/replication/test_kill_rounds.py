@@ -8,6 +8,7 @@ log is the beginning of the master's.
 import asyncio
 import random
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from rocketq.cli.broker_processes import free_ports
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting import Command, RemotingClient, RequestCode, ResponseCode
 from rocketq.remoting.bodies.route import KVTable
@@ -29,6 +29,26 @@ from tests.waiting import eventually
 QUEUES = 4
 SENDERS = 16
 FILE_SIZE = 1 << 20
+
+
+def quiet_ports(chance: random.Random, count: int) -> list[int]:
+    """Ports that no connection is given as its own while their broker is dead.
+
+    Among those that the system hands out, somebody who tries to connect to a dead broker may
+    get the very port, and then keeps the broker from coming back.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = chance.randrange(20_000, 32_000, 10)
+        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+            try:
+                for each, distance in ((one, 0), (two, -2), (three, 1)):
+                    each.bind(("127.0.0.1", port + distance))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return found
 
 
 class Member:
@@ -141,7 +161,7 @@ async def everything(client: RemotingClient, member: Member) -> dict[tuple[int, 
 
 async def rounds(folder: Path, count: int, seed: int) -> None:
     chance = random.Random(seed)
-    master_port, slave_port = free_ports("127.0.0.1", 2)
+    master_port, slave_port = quiet_ports(random.Random(), 2)
     async with name_server(folder) as namesrv:
         proxy = CuttingProxy(f"127.0.0.1:{master_port + 1}", seed)
         await proxy.start()
