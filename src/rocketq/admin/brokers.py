@@ -8,7 +8,6 @@ from rocketq.admin.errors import AdminError, UnknownBroker, UnknownCluster
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common.config import parse_properties
 from rocketq.common.errors import RocketqError
-from rocketq.remoting.bodies.replication import HARuntimeInfo
 from rocketq.remoting.bodies.route import ClusterInfo, KVTable
 from rocketq.remoting.codes import RequestCode
 
@@ -133,12 +132,6 @@ async def runtime_info(api: BrokerApi, address: str) -> dict[str, str]:
     """A broker's own figures, by name."""
     reply = await api.invoke(address, RequestCode.GET_BROKER_RUNTIME_INFO)
     return dict(sorted(KVTable.decode(reply.body).table.items()))
-
-
-async def replication(api: BrokerApi, address: str) -> HARuntimeInfo:
-    """A master's slaves and how far they are, or how a slave follows its master."""
-    reply = await api.invoke(address, RequestCode.GET_BROKER_HA_STATUS)
-    return HARuntimeInfo.decode(reply.body)
 
 
 # --- what they are told -------------------------------------------------------------------

@@ -6,10 +6,8 @@ from typing import Annotated, Final
 from rocketq.admin import brokers
 from rocketq.admin.brokers import BrokerState
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
-from rocketq.cli.admin.times import to_the_second
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi
-from rocketq.remoting.bodies.replication import HARuntimeInfo
 
 _HEAD: Final = (
     "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:<11}  {:<12}  {:<8}  {:<10}"
@@ -17,7 +15,6 @@ _HEAD: Final = (
 _ROW: Final = (
     "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:>11}  {:<12}  {:<8}  {:>10}"
 )
-_SLAVE: Final = "{:<32}  {:<16} {:>16} {:>16} {:>16} {:>16}"
 _MORE: Final = "{:<16}  {:<32} {:>14} {:>14} {:>14} {:>14}"
 
 
@@ -120,59 +117,6 @@ async def broker_status(
         table = data[address] = await brokers.runtime_info(api, address)
         lines += [f"{address:<24} {key:<32}: {value}" for key, value in table.items()]
     return Report(data, lines)
-
-
-@command("haStatus")
-async def ha_status(
-    api: BrokerApi, broker: BrokerAddress = None, cluster: Cluster = None
-) -> Report:
-    """Fetch ha runtime status data."""
-    either(broker, cluster)
-    data, lines = {}, []
-    for address in await brokers.targets(api, broker, cluster):
-        status = await brokers.replication(api, address)
-        data[address] = status.to_json()
-        lines += _master_lines(address, status) if status.master else _slave_lines(status)
-    return Report(data, lines)
-
-
-def _master_lines(address: str, status: HARuntimeInfo) -> list[str]:
-    slaves = status.ha_connection_info
-    lines = [
-        "",
-        f"#MasterAddr\t{address}",
-        f"#MasterCommitLogMaxOffset\t{status.master_commit_log_max_offset}",
-        f"#SlaveNum\t{len(slaves)}",
-        f"#InSyncSlaveNum\t{status.in_sync_slave_nums}",
-        _SLAVE.format(
-            *("#SlaveAddr", "#SlaveAckOffset", "#Diff", "#TransferSpeed(KB/s)", "#Status"),
-            "#TransferFromWhere",
-        ),
-    ]
-    return lines + [
-        _SLAVE.format(
-            each.addr,
-            each.slave_ack_offset,
-            each.diff,
-            f"{each.transferred_byte_in_second / 1024:.2f}",
-            "OK" if each.in_sync else "Fall Behind",
-            each.transfer_from_where,
-        )
-        for each in slaves
-    ]
-
-
-def _slave_lines(status: HARuntimeInfo) -> list[str]:
-    slave = status.ha_client_runtime_info
-    return [
-        "",
-        f"#MasterAddr\t{slave.master_addr}",
-        f"#CommitLogMaxOffset\t{slave.max_offset}",
-        f"#TransferSpeed(KB/s)\t{slave.transferred_byte_in_second / 1024:.2f}",
-        f"#LastReadTime\t{to_the_second(slave.last_read_timestamp)}",
-        f"#LastWriteTime\t{to_the_second(slave.last_write_timestamp)}",
-        f"#MasterFlushOffset\t{slave.master_flush_offset}",
-    ]
 
 
 @command("getBrokerConfig")

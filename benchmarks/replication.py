@@ -1,0 +1,181 @@
+"""A SYNC_MASTER with one slave, rocketq's beside Java's, both processes on the same cores.
+
+    python -m benchmarks.replication [--rounds 3] [--quick] [--without-java] [--only NAME ...]
+
+    sync-64        64 threads, each waits for its answer, which waits for the slave
+    async-1000     1,000 sends under way
+    paced          10,000 messages per second: an acknowledgement's time bounds the slave's lag
+    copy           a new slave gets a long log while the master serves: MB per second
+
+Figures are Load.java's lines; CPU is that of master and slave together. One line of JSON each.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import systems
+from benchmarks.systems import ROOT, Running
+from rocketq.remoting import Command, RemotingClient, RequestCode
+from rocketq.remoting.bodies.route import KVTable
+
+CLUSTER = ROOT / "peers" / "rocketmq" / "cluster"
+NAMESRV, MASTER, SLAVE = 29876, 30911, 30921
+
+
+@contextmanager
+def rocketq_pair(folder: Path) -> Iterator[Running]:
+    words = [sys.executable, "-m", "rocketq.cli", "up", "--replicas", "1", "--dir", str(folder)]
+    words += ["--namesrv-port", str(NAMESRV), "--broker-port", str(MASTER)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        pids = [int(line.rpartition("pid=")[2]) for line in lines[1:]]
+        yield Running("rocketq", f"127.0.0.1:{NAMESRV}", pids, 0.0, folder)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@contextmanager
+def java_pair(folder: Path) -> Iterator[Running]:
+    cluster = [sys.executable, str(CLUSTER), "--dir", str(folder)]
+    started = subprocess.run(
+        [*cluster, "start", "pair", "--conf", "inSyncReplicas=2"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    facts = json.loads(started.stdout.splitlines()[-1])
+    pids = [facts["pids"]["broker-0"], facts["pids"]["broker-1"]]
+    try:
+        yield Running("Java 5.5.0", facts["namesrv"], pids, 0.0, folder)
+    finally:
+        subprocess.run([*cluster, "stop"], capture_output=True, check=False)
+
+
+def loads(quick: bool) -> dict[str, str]:
+    while_s = "--warmup 3 --seconds 4" if quick else "--warmup 8 --seconds 10"
+    return {
+        "sync-64": f"produce --size 128 --mode sync --threads 64 {while_s}",
+        "async-1000": f"produce --size 128 --mode async --threads 1 --inflight 1000 {while_s}",
+        "paced": f"latency --size 128 --rate 10000 {while_s}",
+    }
+
+
+# A new slave
+
+
+async def log_end(client: RemotingClient, address: str) -> int:
+    request = Command.request(RequestCode.GET_BROKER_RUNTIME_INFO)
+    reply = await client.call(address, request, 10.0)
+    return int(KVTable.decode(reply.body).table["commitLogMaxOffset"])
+
+
+async def copied(size: int) -> float:
+    """Seconds until the slave has this much."""
+    client = RemotingClient()
+    began = time.monotonic()
+    try:
+        while await log_end(client, f"127.0.0.1:{SLAVE}") < size:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    finally:
+        await client.close()
+    return time.monotonic() - began
+
+
+def copy(folder: Path, size: int) -> dict[str, object]:
+    """Fill a master alone, then give it a slave; the load goes on in small."""
+    up = [sys.executable, "-m", "rocketq.cli", "up", "--dir", str(folder)]
+    up += ["--namesrv-port", str(NAMESRV), "--broker-port", str(MASTER)]
+    up += ["--set", "mappedFileSizeCommitLog=1073741824"]
+    master = subprocess.Popen(up, stdout=subprocess.PIPE, text=True)
+    slave: subprocess.Popen[str] | None = None
+    try:
+        assert master.stdout is not None
+        master.stdout.readline()
+        running = Running("rocketq", f"127.0.0.1:{NAMESRV}", [master.pid], 0.0, folder)
+        batches = "produce --mode batch --threads 4 --batch 32 --size 4096 --warmup 0"
+        systems.load(running, f"{batches} --count {size // 4300}")
+        end = asyncio.run(_end_of_master())
+        words = [sys.executable, "-m", "rocketq.cli", "broker", "-n", running.namesrv]
+        settings = {
+            "brokerName": "broker-a",
+            "brokerId": 1,
+            "brokerRole": "SLAVE",
+            "listenPort": SLAVE,
+            "bindAddress": "127.0.0.1",
+            "brokerIP1": "127.0.0.1",
+            "storePathRootDir": folder / "replica",
+        }
+        for key, value in settings.items():
+            words += ["--set", f"{key}={value}"]
+        slave = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert slave.stdout is not None
+        slave.stdout.readline()
+        took = asyncio.run(copied(end))
+        return {"bytes": end, "seconds": round(took, 2), "mb_per_s": round(end / took / 1e6)}
+    finally:
+        for process in (slave, master):
+            if process is not None:
+                process.terminate()
+                process.wait(60)
+
+
+async def _end_of_master() -> int:
+    client = RemotingClient()
+    try:
+        return await log_end(client, f"127.0.0.1:{MASTER}")
+    finally:
+        await client.close()
+
+
+def alone_on_loopback(arguments: list[str]) -> None:
+    """Java's replication port listens on every interface whatever it is told."""
+    if os.environ.get("ROCKETQ_ON_LOOPBACK") or not shutil.which("unshare"):
+        return
+    inner = [sys.executable, "-m", "benchmarks.replication", *arguments]
+    command = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *inner]
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0:
+        os.environ["ROCKETQ_ON_LOOPBACK"] = "1"
+        os.execvp(command[0], command)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="short runs, to try the harness")
+    parser.add_argument("--without-java", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    options = parser.parse_args()
+    alone_on_loopback(sys.argv[1:])
+    chosen = {
+        name: words
+        for name, words in loads(options.quick).items()
+        if not options.only or name in options.only
+    }
+    pairs = [rocketq_pair] if options.without_java else [rocketq_pair, java_pair]
+    with tempfile.TemporaryDirectory(prefix="rocketq-replication-") as place:
+        for number in range(options.rounds if chosen else 0):
+            for pair in pairs:
+                with pair(Path(place) / f"{pair.__name__}-{number}") as running:
+                    for name, words in chosen.items():
+                        figures = systems.load(running, words)
+                        print(json.dumps({"system": running.label, "load": name, **figures}))
+        if not options.only or "copy" in options.only:
+            size = (256 << 20) if options.quick else (5 << 30)
+            print(json.dumps({"load": "copy", **copy(Path(place) / "copy", size)}))
+
+
+if __name__ == "__main__":
+    main()
