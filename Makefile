@@ -20,14 +20,14 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(STAMP): $(SOURCES) $(HOT)
-	@echo "installing into $(VENV), and compiling: less than a minute on two cores, plus downloads"
+	@echo "installing into $(VENV), and compiling: a minute or so on two cores, plus downloads"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade pip
 	@$(INSTALL) --editable '.[$(EXTRAS)]'
 	@touch $(DEMO) $@
 
 $(DEMO): $(SOURCES) $(HOT)
-	@echo "installing into $(VENV), and compiling: less than a minute on two cores, plus downloads"
+	@echo "installing into $(VENV), and compiling: a minute or so on two cores, plus downloads"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable '.[spark]'
 	@touch $@

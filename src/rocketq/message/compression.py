@@ -95,5 +95,5 @@ def _package(module: str, distribution: str) -> Any:
     except ImportError as cause:
         raise CompressionError(
             f"this kind of compression needs the package {distribution}: "
-            "pip install 'rocketq[compression]'"
+            "pip install '.[compression]' in rocketq's sources"
         ) from cause

@@ -77,7 +77,7 @@ def is_hidden(topic: str, clusters: Iterable[str] = ()) -> bool:
     """Whether a topic is RocketMQ's own rather than somebody's."""
     if is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return True
-    return topic in clusters or topic.startswith("rmq_sys_")
+    return topic in clusters or topic.endswith("_REPLY_TOPIC")
 
 
 async def the_cluster(api: BrokerApi, wanted: str | None) -> str:
