@@ -142,6 +142,40 @@ async def test_a_filler_is_not_far_behind(tmp_path: Path, monkeypatch: pytest.Mo
     await house.groups.saved()
 
 
+async def test_a_queue_that_is_being_mended_is_left_out(tmp_path: Path) -> None:
+    config = StoreConfig(
+        store_path_root_dir=str(tmp_path / "store"),
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
+    )
+    async with MessageStore(config) as store:
+        for queue_id in range(2):
+            for _ in range(20):
+                store.append(MessageInner(topic="topic", queue_id=queue_id, body=b"x" * 1_000))
+        house = House(
+            tmp_path,
+            store,
+            disable_consume_if_consumer_read_slowly=True,
+            consumer_fallbehind_threshold=10_000,
+        )
+        house.groups.put(SubscriptionGroupConfig(group_name="slow"))
+        house.join("slow")
+        for queue_id in range(2):
+            house.offsets.commit("slow", "topic", queue_id, 1)
+        damaged = store.find_queue("topic", 0)
+        assert damaged is not None
+        assert store._queues.suspect(damaged, 0)
+
+        house.keeping.protect()
+
+    stored = house.groups.get("slow")
+    assert stored is not None
+    assert not stored.consume_enable
+    await house.groups.saved()
+
+
 async def test_locks_nobody_renews_are_forgotten(tmp_path: Path) -> None:
     house = House(tmp_path, None)
     queues = [MessageQueue("topic", "broker-t", number) for number in range(100)]

@@ -195,6 +195,9 @@ class ScheduledMessages:
     def _deliver_from(self, level: _Level, now_ms: int, limit: int) -> int:
         """Deliver one level's due messages up to `limit`; returns how many it looked at."""
         looked_at = 0
+        if not self._store.is_available(SCHEDULE_TOPIC, level.queue_id):
+            level.due_ms = now_ms + _RETRY_AFTER_MS
+            return looked_at
         # What was deleted meanwhile has no entries: those read must be those counted.
         level.offset = max(level.offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id))
         entries = self._store.entries(SCHEDULE_TOPIC, level.queue_id, level.offset, limit)
@@ -252,6 +255,9 @@ class ScheduledMessages:
 
     def _look_at_head(self, level: _Level) -> None:
         """Learn when the next message of a level is due, correcting an offset out of range."""
+        if not self._store.is_available(SCHEDULE_TOPIC, level.queue_id):
+            level.due_ms = self._clock.now_ms() + _RETRY_AFTER_MS  # looked at again then
+            return
         low = self._store.min_offset(SCHEDULE_TOPIC, level.queue_id)
         high = self._store.max_offset(SCHEDULE_TOPIC, level.queue_id)
         if not low <= level.offset <= high:
@@ -377,6 +383,7 @@ class ScheduledMessages:
         return {
             number: (offset, self._store.max_offset(SCHEDULE_TOPIC, number - 1))
             for number, offset in self.offsets().items()
+            if self._store.is_available(SCHEDULE_TOPIC, number - 1)
         }
 
     @property

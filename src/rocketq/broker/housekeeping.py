@@ -88,6 +88,8 @@ class Housekeeping:
         end = self._store.max_physical_offset
         behind = 0
         for queue_id, offset in self._offsets.stored(group, topic).items():
+            if not self._store.is_available(topic, queue_id):
+                continue  # nobody can read it at the moment
             for entry in self._store.entries(topic, queue_id, offset, 1):
                 if not entry.is_filler:
                     behind = max(behind, end - entry.position)

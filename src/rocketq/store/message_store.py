@@ -36,6 +36,7 @@ from rocketq.store.durability.log_scan import Damage, LogReplay
 from rocketq.store.durability.recovery import Recovery, RecoveryReport
 from rocketq.store.durability.replay import Replay
 from rocketq.store.durability.running_flags import Flag, RunningFlags
+from rocketq.store.errors import QueueUnavailable
 from rocketq.store.files.directory_lock import AbortFile, DirectoryLock
 from rocketq.store.files.disk import Disk, is_passing
 from rocketq.store.index.index import Index
@@ -552,6 +553,18 @@ class MessageStore:
             # All of these are gone; older ones may have been left out for their sake.
             end_ms = self._index.time_of(positions[0], end_ms) - 1
         return QueryResult(buffers, self._index.end_timestamp, max(0, self._index.end_position))
+
+    def is_available(self, topic: str, queue_id: int) -> bool:
+        """Whether a queue can be asked now; not while it is being made again from the log.
+
+        Whoever goes through many queues leaves out those that are not. For the others the
+        methods below raise `QueueUnavailable`, which a client is told as "try again".
+        """
+        try:
+            self._queues.find(topic, queue_id)
+        except QueueUnavailable:
+            return False
+        return True
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The number of the first message of a queue; -1 if there is no such queue."""

@@ -171,6 +171,8 @@ class Popping:
         queue_id: int,
         filter: MessageFilter | None,
     ) -> None:
+        if not self._store.is_available(topic, queue_id):
+            return
         group = asked.consumer_group
         if asked.order and self._ordered.is_blocked(topic, group, queue_id, asked.attempt_id):
             free_at = self._ordered.free_at(topic, group, queue_id)
@@ -322,6 +324,8 @@ class Popping:
             wanted = asked.max_msg_nums - answer.count
             if wanted <= 0:
                 break
+            if not self._store.is_available(asked.topic, queue_id):
+                continue
             offset = self._offsets.query(asked.consumer_group, asked.topic, queue_id)
             if offset < 0:
                 offset = self._first(asked.topic, queue_id, init_mode=1)
@@ -370,6 +374,8 @@ class Popping:
         )
 
     def _is_behind(self, group: str, topic: str, queue_id: int) -> bool:
+        if not self._store.is_available(topic, queue_id):
+            return False
         offset = self._offsets.query(group, topic, queue_id)
         if offset < 0:
             offset = max(self._store.min_offset(topic, queue_id), 0)

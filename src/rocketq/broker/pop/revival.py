@@ -91,13 +91,13 @@ class Revival:
         self._revive_log = revive_log
         self._timers = timers
         self._stats = stats
-        self._queues: list[_ReviveQueue] = []
+        self._queues: dict[int, _ReviveQueue] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         period_s = self._live.broker.revive_interval / 1000
         while not await asked_to_stop(stop, within_s=period_s):
             if not self._timers.is_delivering:
-                self._queues = []  # whoever delivers reads on; here it is read again later
+                self._queues = {}  # whoever delivers reads on; here it is read again later
                 continue
             try:
                 while self.turn() and not await asked_to_stop(stop, within_s=0):
@@ -105,21 +105,22 @@ class Revival:
             except Exception:
                 logger.exception("reviving goes on in %.1f s", period_s)
 
-    def start(self) -> None:
-        """Go on where the last broker to do this has stopped."""
+    def _begin(self, queue_id: int) -> _ReviveQueue:
+        """Go on in a queue where the last broker to do this has stopped."""
         topic = self._revive_log.topic
-        for queue_id in range(self._revive_log.queues):
-            committed = self._offsets.query(REVIVE_GROUP, topic, queue_id)
-            low = max(self._store.min_offset(topic, queue_id), 0)
-            cursor = min(max(committed + 1, low), self._store.max_offset(topic, queue_id))
-            self._queues.append(_ReviveQueue(queue_id, cursor))
+        committed = self._offsets.query(REVIVE_GROUP, topic, queue_id)
+        low = max(self._store.min_offset(topic, queue_id), 0)
+        cursor = min(max(committed + 1, low), self._store.max_offset(topic, queue_id))
+        queue = self._queues[queue_id] = _ReviveQueue(queue_id, cursor)
+        return queue
 
     def turn(self) -> bool:
         """Read and revive some; true if there is more to do now."""
-        if not self._queues:
-            self.start()
         left = _MESSAGES_A_TURN
-        for queue in self._queues:
+        for queue_id in range(self._revive_log.queues):
+            if not self._store.is_available(self._revive_log.topic, queue_id):
+                continue
+            queue = self._queues.get(queue_id) or self._begin(queue_id)
             left = self._read(queue, left)
             if left > 0:
                 left = self._revive_due(queue, left)
@@ -172,6 +173,8 @@ class Revival:
             check_point = found.check_point
             if check_point.revive_time >= delivered_until_ms:
                 continue  # acks for it may still be on their way
+            if not self._store.is_available(check_point.topic, check_point.queue_id):
+                continue
             for offset in check_point.missing():
                 left -= 1
                 if not self._revive(check_point, offset):

@@ -32,6 +32,7 @@ from rocketq.remoting.headers.pop import (
     ChangeInvisibleTimeResponse,
 )
 from rocketq.store import AppendResult, MessageStore
+from rocketq.store.errors import QueueUnavailable
 
 
 class AckProcessor:
@@ -136,8 +137,14 @@ class AckProcessor:
         if not asked.acks:
             raise RequestRejected(ResponseCode.NO_MESSAGE, "nothing is acknowledged")
         last: AppendResult | None = None
+        unavailable: QueueUnavailable | None = None
         for ack in asked.acks:
-            last = self._ack_batch(ack, asked.broker_name or "") or last
+            try:
+                last = self._ack_batch(ack, asked.broker_name or "") or last
+            except QueueUnavailable as error:
+                unavailable = error  # the others count; those that do already do no harm
+        if unavailable is not None:
+            raise unavailable
         reply = request.reply()
         return reply if last is None else self._when_safe(reply, last)
 

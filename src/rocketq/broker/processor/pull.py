@@ -372,13 +372,17 @@ class PullProcessor:
 
     def _offset_reset(self, pull: _Pull, offset: int) -> Command:
         topic, queue_id = pull.asked.topic, pull.asked.queue_id
+        low, high = 0, offset
+        if self._store.is_available(topic, queue_id):
+            low = self._store.min_offset(topic, queue_id)
+            high = self._store.max_offset(topic, queue_id)
         return self._answer(
             pull,
             ResponseCode.PULL_OFFSET_MOVED,
             b"OFFSET_RESET",
             offset,
-            self._store.min_offset(topic, queue_id),
-            self._store.max_offset(topic, queue_id),
+            low,
+            high,
             None,
         )
 

@@ -185,6 +185,8 @@ class MetadataSync:
             self._topics.put_all(made)
 
     def _is_new(self, name: str, queue_id: int) -> bool:
+        if not self._store.is_available(name, queue_id):
+            return True  # rather a topic too many than messages that nobody can read
         last = self._store.max_offset(name, queue_id) - 1
         entries = self._store.entries(name, queue_id, last, 1)
         return any(entry.position >= self._copied_to for entry in entries)

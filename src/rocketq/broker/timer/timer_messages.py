@@ -242,6 +242,9 @@ class TimerMessages:
         """Place, deliver and save until asked to stop."""
         if not self._live.store.timer_wheel_enable:
             return
+        while not self._store.is_available(TIMER_TOPIC, 0):
+            if await asked_to_stop(stop, within_s=_RETRY_S):
+                return
         await asyncio.to_thread(self.load)
         self._loop = asyncio.get_running_loop()
         period_s = self._live.store.timer_flush_interval_ms / 1000
@@ -278,6 +281,9 @@ class TimerMessages:
 
     def _place_turn(self) -> None:
         self._placing = None
+        if not self._store.is_available(TIMER_TOPIC, 0):
+            self._place_soon(_RETRY_S)
+            return
         try:
             is_more = self.place()
         except OSError as error:
@@ -535,6 +541,8 @@ class TimerMessages:
 
         What waits to be placed is for a time after its own storing.
         """
+        if not self._store.is_available(TIMER_TOPIC, 0):
+            return 0  # what waits there is not known
         if self._queue_offset >= self._store.max_offset(TIMER_TOPIC, 0):
             return self._read_ms
         stored_ms = self._store.store_time(TIMER_TOPIC, 0, self._queue_offset)
@@ -566,7 +574,9 @@ class TimerMessages:
         """Its part of a broker's runtime table."""
         now_ms = self._clock.now_ms()
         behind_ms = max(now_ms - self._read_ms, 0) if self._loop is not None else 0
-        waiting = max(self._store.max_offset(TIMER_TOPIC, 0) - self._queue_offset, 0)
+        waiting = 0
+        if self._store.is_available(TIMER_TOPIC, 0):
+            waiting = max(self._store.max_offset(TIMER_TOPIC, 0) - self._queue_offset, 0)
         return {
             "timerReadBehind": str(behind_ms // 1000),
             "timerOffsetBehind": str(waiting),

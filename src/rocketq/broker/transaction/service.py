@@ -30,6 +30,7 @@ from rocketq.broker.transaction.question import ask
 from rocketq.broker.transaction.undecided import Undecided
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
+from rocketq.common.service import asked_to_stop
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import MessageExt
 from rocketq.message.names import (
@@ -115,6 +116,10 @@ class TransactionalMessages:
     # Life of service
 
     async def run(self, stop: asyncio.Event) -> None:
+        while not self._are_queues_available():
+            if await asked_to_stop(stop, within_s=_LOOK_AGAIN_S):
+                self._op_log.close()
+                return
         self._loop = asyncio.get_running_loop()
         self.recover()
         self._set_timer()
@@ -127,6 +132,12 @@ class TransactionalMessages:
                 self._timer = None
         self._op_log.close()
         self._note_progress()
+
+    def _are_queues_available(self) -> bool:
+        return all(
+            self._store.is_available(topic, HALF_QUEUE)
+            for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC)
+        )
 
     def recover(self) -> None:
         """Find the open transactions in the store."""
@@ -225,10 +236,14 @@ class TransactionalMessages:
             self._loop.call_later(_LOOK_AGAIN_S, self._look_for_new)
 
     def _is_something_unread(self) -> bool:
-        return self._store.dispatched_position < self._store.max_physical_offset
+        return (
+            self._store.dispatched_position < self._store.max_physical_offset
+            or not self._store.is_available(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        )
 
     def _take_new(self) -> None:
-        self._take_until(self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE))
+        if self._store.is_available(TRANSACTION_HALF_TOPIC, HALF_QUEUE):
+            self._take_until(self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE))
 
     def _take_until(self, end: int) -> None:
         """Half messages below an offset that were not known yet get their deadline."""

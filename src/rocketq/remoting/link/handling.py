@@ -170,9 +170,9 @@ class RequestHandling:
             logger.warning("request %d from %s: %s", request.code, peer, error)
         else:
             logger.error("request %d from %s failed", request.code, peer, exc_info=error)
-        return request.reply(
-            code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}"
-        )
+        is_passing = isinstance(error, RocketqError) and error.retriable
+        code = ResponseCode.SYSTEM_BUSY if is_passing else ResponseCode.SYSTEM_ERROR
+        return request.reply(code=code, remark=f"{type(error).__name__}: {error}")
 
 
 def _end_of_run(commands: list[Command], start: int) -> int:

@@ -70,6 +70,7 @@ class ProgressAdminProcessor:
         table = {
             self._queue(topic, queue_id): self._queue_range(topic, queue_id)
             async for queue_id in self._turns.over(queue_ids)
+            if self._store.is_available(topic, queue_id)
         }
         body = bodies.TopicStatsTable(
             offset_table=table, topic_put_tps=self._stats.topic_put_tps(topic)
@@ -124,6 +125,7 @@ class ProgressAdminProcessor:
         return {
             self._queue(config.topic_name, queue_id): self._position(group, config, queue_id)
             async for queue_id in self._turns.over(range(queue_count))
+            if self._store.is_available(config.topic_name, queue_id)
         }
 
     async def _broker_consume_stats(self, request: Command, connection: Connection) -> Command:
@@ -182,6 +184,7 @@ class ProgressAdminProcessor:
         spans = [
             self._time_span(header.group, header.topic, queue_id)
             async for queue_id in self._turns.over(queue_ids)
+            if self._store.is_available(header.topic, queue_id)
         ]
         body = bodies.ConsumeTimeSpans(consume_time_span_set=spans)
         return request.reply(body=await self._turns.in_thread(body.encode))
