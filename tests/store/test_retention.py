@@ -1,6 +1,7 @@
 """Deleting what is too old, and what the disk has no room for."""
 
 import asyncio
+import itertools
 import os
 import time
 from pathlib import Path
@@ -199,13 +200,38 @@ async def test_queues_without_messages_are_deleted_on_request(
         await fill(store)
         for queue_id in (0, 1):
             store.append(message(queue_id=queue_id))  # in the file that stays
-        assert store.clean_expired_queues() == 0
+        assert await store.clean_expired_queues() == 0
         disk.ratio = 0.86
         await store.clean()
-        assert store.clean_expired_queues() == 1
+        assert await store.clean_expired_queues() == 1
         assert sorted(store.topics()) == ["SCHEDULE_TOPIC_XXXX", "orders"]
         assert not (tmp_path / "consumequeue" / "rare").exists()
         assert store.append(message(topic="rare")).queue_offset == 0
+
+
+async def test_others_get_their_turn_while_queues_are_deleted(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    disk = FaultyDisk()
+    async with MessageStore(config_of(tmp_path), clock=clock, disk=disk) as store:
+        for queue_id in range(20):
+            store.append(message(topic="rare", queue_id=queue_id))
+        await fill(store)
+        store.append(message())  # in the file that stays
+        disk.ratio = 0.86
+        await store.clean()
+        left: list[int] = []
+        cleaning = asyncio.ensure_future(store.clean_expired_queues())
+        again = asyncio.ensure_future(store.clean_expired_queues())
+        while not cleaning.done():
+            left.append(len(store.queues("rare")))
+            if len(left) == 5:
+                # A queue that gets a message meanwhile stays, and so does the message.
+                assert store.append(message(topic="rare", queue_id=19)).queue_offset == 1
+            await asyncio.sleep(0)
+        assert await cleaning + await again == 19
+        assert max(a - b for a, b in itertools.pairwise(left)) <= 2
+        assert store.queues("rare") == [19]
 
 
 async def test_deleting_a_topic_forgets_its_numbers(tmp_path: Path, clock: ManualClock) -> None:

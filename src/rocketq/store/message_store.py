@@ -22,6 +22,7 @@ from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
+from rocketq.common.slices import in_slices
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_system_topic
 from rocketq.message.record.reader import check_record, decode_record, read_record
@@ -674,9 +675,9 @@ class MessageStore:
             self._disk_failed(error)
             raise
 
-    def clean_expired_queues(self) -> int:
+    async def clean_expired_queues(self) -> int:
         """Delete queues whose messages are all gone, the system's excepted."""
-        return self._retention.remove_expired_queues(is_system_topic)
+        return await in_slices(self._retention.remove_expired_queues(is_system_topic))
 
     async def delete_expired_files(self) -> int:
         """Delete expired log files now, whatever the hour."""

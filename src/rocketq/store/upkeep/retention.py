@@ -24,12 +24,14 @@ from typing import Final
 
 from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
+from rocketq.common.slices import Slices
 from rocketq.store.config import StoreConfig
 from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.running_flags import Flag, RunningFlags
 from rocketq.store.files.disk import Disk
 from rocketq.store.index.index import Index
 from rocketq.store.log.commit_log import CommitLog
+from rocketq.store.queues.consume_queue import ConsumeQueue
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.upkeep.statistics import readable_size
 
@@ -182,16 +184,21 @@ class Retention:
         self._beginnings.forget_before(log_min)
         self._cleaned_to = max(self._cleaned_to, log_min)
 
-    def remove_expired_queues(self, keep: Callable[[str], bool]) -> int:
-        """Delete whole queues whose last message is gone, and forget their numbering."""
-        log_min = self._log.min_offset
+    def remove_expired_queues(self, keep: Callable[[str], bool]) -> Slices[int]:
+        """Delete whole queues whose last message is gone, and forget their numbering.
+
+        Each is opened, looked at and deleted in one slice: nothing comes in between.
+        """
         removed = 0
-        for queue in list(self._queues.all()):
-            if keep(queue.topic) or queue.tail.end_position > log_min:
-                continue
-            if queue.tail.next_offset > queue.end_offset:
-                continue  # a message is on its way into it
-            logger.info("deleting %s: its last message is gone", queue)
-            self._queues.remove(queue.topic, queue.queue_id)
-            removed += 1
+        for queue in self._queues.all():
+            if not keep(queue.topic) and self._is_expired(queue):
+                logger.info("deleting %s: its last message is gone", queue)
+                self._queues.remove(queue.topic, queue.queue_id)
+                removed += 1
+            yield
         return removed
+
+    def _is_expired(self, queue: ConsumeQueue) -> bool:
+        if queue.tail.next_offset > queue.end_offset:
+            return False  # a message is on its way into it
+        return queue.tail.end_position <= self._log.min_offset

@@ -93,7 +93,7 @@ class StorageAdminProcessor:
     # Cleaning
 
     async def _clean_expired_queues(self, request: Command, connection: Connection) -> Command:
-        self._store.clean_expired_queues()
+        await self._store.clean_expired_queues()
         return request.reply()
 
     async def _clean_unused_topics(self, request: Command, connection: Connection) -> Command:
