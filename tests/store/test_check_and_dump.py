@@ -105,6 +105,17 @@ async def test_a_broken_chain_of_the_index_is_found(tmp_path: Path) -> None:
     assert any("cannot be found" in finding.text for finding in found)
 
 
+async def test_a_slot_that_leads_out_of_a_full_file_of_the_index_is_found(tmp_path: Path) -> None:
+    root = await damaged(tmp_path)
+    config = small_config(root)
+    path = min((root / "index").iterdir())
+    content = bytearray(path.read_bytes())
+    content[36:44] = 2 * config.max_index_num.to_bytes(4, "big")
+    path.write_bytes(content)
+    found = problems(list(check_store(root, config)))
+    assert any(f"leads to entry {config.max_index_num}" in finding.text for finding in found)
+
+
 def test_an_empty_directory_is_in_order(tmp_path: Path) -> None:
     assert problems(list(check_store(tmp_path))) == []
     assert list(dump_store(tmp_path)) == []

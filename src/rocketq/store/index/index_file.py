@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, cdivision=True
 """One file of the index by key: a hash table with chains, of fixed size.
 
     0    int64   store time of the first message      } of those indexed
@@ -15,29 +16,40 @@
 
 Everything is big-endian. The numbers of slots and entries are configured, not recorded.
 
-This module is compiled where that is possible: entries are added in the turn in which their
-message is appended.
+Compiled where possible (index_file.pxd gives the types): entries are added in the turn in which
+their message is appended. Only positive numbers are divided (cdivision).
 """
 
-import struct
+import mmap
+from typing import Final
 
-import cython
+from rocketq.common import memory
 
-if cython.compiled:
-    from cython.cimports.rocketq.common.big_endian import get32, get64, put32, put64
+HEADER_SIZE: Final = 40
+ENTRY_SIZE: Final = 20
 
-HEADER_SIZE = 40
-ENTRY_SIZE = 20
-_SLOTS_AT = cython.declare(cython.longlong, 40)
+_NOTHING: Final = memoryview(b"")
 
-_HEADER = struct.Struct(">qqqqii")
-_ENTRY = struct.Struct(">iqii")
-_NUMBER = struct.Struct(">i")
-_POSITION = struct.Struct(">q")
+# Fields of the header
+
+_BEGIN_TIME_AT: Final = 0
+_END_TIME_AT: Final = 8
+_BEGIN_POSITION_AT: Final = 16
+_END_POSITION_AT: Final = 24
+_USED_SLOTS_AT: Final = 32
+_COUNT_AT: Final = 36
+_SLOTS_AT: Final = HEADER_SIZE
+
+# Fields of an entry
+
+_HASH_AT: Final = 0
+_POSITION_AT: Final = 4
+_SECONDS_AT: Final = 12
+_BEFORE_AT: Final = 16
+_STEP: Final = ENTRY_SIZE
 
 
-@cython.ccall
-def positive_hash(java_hash: cython.int) -> cython.int:
+def positive_hash(java_hash: int) -> int:
     """A key's hash as it is stored: without its sign, and 0 for the one that has no opposite."""
     if java_hash >= 0:
         return java_hash
@@ -46,72 +58,62 @@ def positive_hash(java_hash: cython.int) -> cython.int:
     return -java_hash
 
 
-@cython.final
-@cython.cclass
 class IndexFile:
     """Written by the dispatcher alone; read by anyone."""
 
-    def __init__(self, view, slots: cython.int, max_entries: cython.int) -> None:
-        self.view = view
+    def __init__(
+        self, view: mmap.mmap | memoryview | bytearray, slots: int, max_entries: int
+    ) -> None:
         self.slots = slots
         self.max_entries = max_entries
         self._entries_at = self._slot_at(slots)
-        (
-            self.begin_timestamp,
-            self.end_timestamp,
-            self.begin_position,
-            self.end_position,
-            self.used_slots,
-            self.count,
-        ) = _HEADER.unpack_from(view, 0)
-        if self.count < 1:
-            self.count = 1
+        if slots < 1 or max_entries < 1 or len(view) < self._entry_at(max_entries):
+            raise ValueError(f"{len(view)} bytes, {slots} slots, {max_entries} entries")
+        self._view: memoryview | None = memoryview(view)  # holds it in its place
+        self._memory = memory.viewed(self._view)
+        self.begin_timestamp = memory.get64(self._memory, _BEGIN_TIME_AT)
+        self.end_timestamp = memory.get64(self._memory, _END_TIME_AT)
+        self.begin_position = memory.get64(self._memory, _BEGIN_POSITION_AT)
+        self.end_position = memory.get64(self._memory, _END_POSITION_AT)
+        self.used_slots = memory.get32(self._memory, _USED_SLOTS_AT)
+        self.count = max(memory.get32(self._memory, _COUNT_AT), 1)
         self.limit = 0  # entries below this number have room that is safe to write
 
     @property
-    def is_full(self):
+    def is_full(self) -> bool:
         return self.count >= self.max_entries
 
     @property
-    def is_empty(self):
+    def is_empty(self) -> bool:
         return self.count <= 1
 
-    def begin_after(self, position: cython.longlong, timestamp: cython.longlong) -> None:
+    def begin_after(self, position: int, timestamp: int) -> None:
         """Mark a fresh file as the one that follows another, which ended like this."""
         self.begin_position = self.end_position = position
         self.begin_timestamp = self.end_timestamp = timestamp
         self._write_header()
 
-    @cython.cdivision(True)  # of positive numbers: nothing to adjust
-    @cython.ccall
-    def put(
-        self, key_hash: cython.int, position: cython.longlong, timestamp: cython.longlong
-    ) -> cython.bint:
+    def put(self, key_hash: int, position: int, timestamp: int) -> bool:
         """Add an entry. False: the file is full, or its next entry has no room yet."""
         if self.count >= self.limit:
             return False
-        slot_at: cython.longlong = self._slot_at(key_hash % self.slots)
-        before: cython.int = self._number(slot_at)
+        slot_at = self._slot_at(key_hash % self.slots)
+        before = memory.get32(self._memory, slot_at)
         if before <= 0 or before > self.count:
             before = 0
-        seconds: cython.longlong = 0
+        seconds = 0
         if self.begin_timestamp > 0:
             seconds = (timestamp - self.begin_timestamp) // 1000
             if seconds < 0:
                 seconds = 0
             elif seconds > 0x7FFFFFFF:
                 seconds = 0x7FFFFFFF
-        entry_at: cython.longlong = self._entry_at(self.count)
-        if cython.compiled:
-            p: cython.p_uchar = cython.address(self.view[entry_at])
-            put32(p, key_hash)
-            put64(p + 4, position)
-            put32(p + 12, cython.cast(cython.int, seconds))
-            put32(p + 16, before)
-            put32(cython.address(self.view[slot_at]), self.count)
-        else:
-            _ENTRY.pack_into(self.view, entry_at, key_hash, position, seconds, before)
-            _NUMBER.pack_into(self.view, slot_at, self.count)
+        at = self._entry_at(self.count)
+        memory.put32(self._memory, at + _HASH_AT, key_hash)
+        memory.put64(self._memory, at + _POSITION_AT, position)
+        memory.put32(self._memory, at + _SECONDS_AT, seconds)
+        memory.put32(self._memory, at + _BEFORE_AT, before)
+        memory.put32(self._memory, slot_at, self.count)
         if self.count <= 1:
             self.begin_position = position
             self.begin_timestamp = timestamp
@@ -123,94 +125,107 @@ class IndexFile:
         self._write_header()
         return True
 
-    @cython.cdivision(True)
-    @cython.ccall
-    def has(self, key_hash: cython.int, position: cython.longlong) -> cython.bint:
+    def has(self, key_hash: int, position: int) -> bool:
         """Whether the last message indexed has this key in the index already."""
-        number: cython.int = self._number(self._slot_at(key_hash % self.slots))
-        while 0 < number < self.count:
-            at: cython.longlong = self._entry_at(number)
-            if self._position(at + 4) != position:
+        number = self.slot(key_hash % self.slots)
+        while 0 < number < self.count and number < self.max_entries:
+            at = self._entry_at(number)
+            if memory.get64(self._memory, at + _POSITION_AT) != position:
                 return False
-            if self._number(at) == key_hash:
+            if memory.get32(self._memory, at + _HASH_AT) == key_hash:
                 return True
-            number = self._number(at + 16)
+            number = memory.get32(self._memory, at + _BEFORE_AT)
         return False
 
     def find(
         self,
-        key_hash: cython.int,
-        begin_ms: cython.longlong,
-        end_ms: cython.longlong,
-        max_count: cython.int,
-        found: list,
-        most: cython.int,
+        key_hash: int,
+        begin_ms: int,
+        end_ms: int,
+        max_count: int,
+        found: list[int],
+        most: int,
     ) -> int:
         """Add to `found` the log positions of messages with this hash, newest first.
 
         Looks at `most` entries at the most, and returns at how many it has looked.
         """
-        looked_at: cython.int = 0
-        number: cython.int = self._number(self._slot_at(key_hash % self.slots))
-        while 0 < number <= self.count and len(found) < max_count and looked_at < most:
+        looked_at = 0
+        number = self.slot(key_hash % self.slots)
+        # Files of others are read too, and what their numbers say need not be in them.
+        last = min(self.count, self.max_entries - 1)
+        while 0 < number <= last and len(found) < max_count and looked_at < most:
             looked_at += 1
-            at: cython.longlong = self._entry_at(number)
-            stored, position, seconds, before = _ENTRY.unpack_from(self.view, at)
+            at = self._entry_at(number)
+            seconds = memory.get32(self._memory, at + _SECONDS_AT)
             if seconds < 0:
                 break
-            timestamp: cython.longlong = self.begin_timestamp + seconds * 1000
+            timestamp = self.begin_timestamp + seconds * 1000
             if timestamp < begin_ms - 1000:  # times are kept in whole seconds
                 break
-            if stored == key_hash and begin_ms <= timestamp + 999 and timestamp <= end_ms:
-                found.append(position)
+            if (
+                memory.get32(self._memory, at + _HASH_AT) == key_hash
+                and begin_ms <= timestamp + 999
+                and timestamp <= end_ms
+            ):
+                found.append(memory.get64(self._memory, at + _POSITION_AT))
+            before = memory.get32(self._memory, at + _BEFORE_AT)
             if before >= number:  # chains only lead to older entries
                 break
             number = before
         return looked_at
 
-    def slot(self, slot: cython.int) -> cython.int:
+    def slot(self, slot: int) -> int:
         """The number of the newest entry in a slot, 0 if there is none."""
-        return self._number(self._slot_at(slot))
+        if not 0 <= slot < self.slots:
+            raise IndexError(slot)
+        return memory.get32(self._memory, self._slot_at(slot))
 
-    def entry(self, number: cython.int):
+    def entry(self, number: int) -> tuple[int, int, int, int]:
         """(hash, position, seconds, number of the entry before it in its slot)."""
-        at: cython.longlong = self._entry_at(number)
-        return _ENTRY.unpack_from(self.view, at)
+        if not 0 <= number < self.max_entries:
+            raise IndexError(number)
+        at = self._entry_at(number)
+        return (
+            memory.get32(self._memory, at + _HASH_AT),
+            memory.get64(self._memory, at + _POSITION_AT),
+            memory.get32(self._memory, at + _SECONDS_AT),
+            memory.get32(self._memory, at + _BEFORE_AT),
+        )
 
-    def overlaps(self, begin_ms: cython.longlong, end_ms: cython.longlong) -> cython.bint:
+    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
         """Whether messages of this time range may be indexed here."""
         return self.begin_timestamp <= end_ms and begin_ms <= self.end_timestamp
 
-    def rebuild(self, log_end: cython.longlong) -> cython.int:
+    def rebuild(self, log_end: int) -> int:
         """Make slots, chains and header anew from the entries, as far as these are right.
 
         Entries are written one after another with growing positions; after a power failure
         some of the last may be missing, and any slot may be old. Returns how many are kept.
         """
-        at: cython.longlong
-        for at in range(HEADER_SIZE, self._entries_at, 4):
-            if self._number(at) != 0:
-                self._put_number(at, 0)
+        for at in range(_SLOTS_AT, self._entries_at, 4):
+            if memory.get32(self._memory, at) != 0:
+                memory.put32(self._memory, at, 0)
         self.used_slots = 0
-        number: cython.int = 1
-        first: cython.longlong = 0
-        last: cython.longlong = -1
-        seconds: cython.longlong = 0
+        number = 1
+        first = 0
+        last = -1
+        seconds = 0
         while number < self.max_entries and self.begin_timestamp > 0:
             at = self._entry_at(number)
-            key_hash: cython.int = self._number(at)
-            position: cython.longlong = self._position(at + 4)
-            since: cython.int = self._number(at + 12)
+            key_hash = memory.get32(self._memory, at + _HASH_AT)
+            position = memory.get64(self._memory, at + _POSITION_AT)
+            since = memory.get32(self._memory, at + _SECONDS_AT)
             if key_hash < 0 or since < 0 or position < last or position >= log_end:
                 break
             if key_hash == 0 and position == 0 and (number > 1 or self.begin_position != 0):
                 break  # never written
-            slot_at: cython.longlong = self._slot_at(key_hash % self.slots)
-            before: cython.int = self._number(slot_at)
+            slot_at = self._slot_at(key_hash % self.slots)
+            before = memory.get32(self._memory, slot_at)
             if before == 0:
                 self.used_slots += 1
-            self._put_number(at + 16, before)
-            self._put_number(slot_at, number)
+            memory.put32(self._memory, at + _BEFORE_AT, before)
+            memory.put32(self._memory, slot_at, number)
             if number == 1:
                 first = position
             last = position
@@ -224,62 +239,22 @@ class IndexFile:
         self._write_header()
         return number - 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _slot_at(self, slot: cython.longlong) -> cython.longlong:
+    def _slot_at(self, slot: int) -> int:
         return _SLOTS_AT + slot * 4
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def _entry_at(self, number: cython.longlong) -> cython.longlong:
-        return self._entries_at + number * 20
+    def _entry_at(self, number: int) -> int:
+        return self._entries_at + number * _STEP
 
-    @cython.cfunc
-    def _number(self, at: cython.longlong) -> cython.int:
-        if cython.compiled:
-            return get32(cython.address(self.view[at]))
-        else:
-            return _NUMBER.unpack_from(self.view, at)[0]
-
-    @cython.cfunc
-    def _position(self, at: cython.longlong) -> cython.longlong:
-        if cython.compiled:
-            return get64(cython.address(self.view[at]))
-        else:
-            return _POSITION.unpack_from(self.view, at)[0]
-
-    @cython.cfunc
-    def _put_number(self, at: cython.longlong, number: cython.int):
-        if cython.compiled:
-            put32(cython.address(self.view[at]), number)
-        else:
-            _NUMBER.pack_into(self.view, at, number)
-
-    @cython.cfunc
-    def _write_header(self):
-        if cython.compiled:
-            p: cython.p_uchar = cython.address(self.view[0])
-            put64(p, self.begin_timestamp)
-            put64(p + 8, self.end_timestamp)
-            put64(p + 16, self.begin_position)
-            put64(p + 24, self.end_position)
-            put32(p + 32, self.used_slots)
-            put32(p + 36, self.count)
-        else:
-            _HEADER.pack_into(
-                self.view,
-                0,
-                self.begin_timestamp,
-                self.end_timestamp,
-                self.begin_position,
-                self.end_position,
-                self.used_slots,
-                self.count,
-            )
+    def _write_header(self) -> None:
+        memory.put64(self._memory, _BEGIN_TIME_AT, self.begin_timestamp)
+        memory.put64(self._memory, _END_TIME_AT, self.end_timestamp)
+        memory.put64(self._memory, _BEGIN_POSITION_AT, self.begin_position)
+        memory.put64(self._memory, _END_POSITION_AT, self.end_position)
+        memory.put32(self._memory, _USED_SLOTS_AT, self.used_slots)
+        memory.put32(self._memory, _COUNT_AT, self.count)
 
     def close(self) -> None:
         """Let go of the memory."""
-        self.view = None
+        self._view = None
+        self._memory = memory.viewed(_NOTHING)
         self.limit = 0

@@ -322,7 +322,7 @@ def _check_index_file(
     reached = 0
     for slot in range(file.slots):
         number = file.slot(slot)
-        if number > file.count:
+        if number > file.count or number >= file.max_entries:
             yield Finding(Severity.WARNING, place, f"slot {slot} leads to entry {number}")
             continue
         while number > 0:
