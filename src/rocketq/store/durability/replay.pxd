@@ -1,7 +1,19 @@
+# Types of replay.py when compiled.
+
 cimport cython
 
-from rocketq.store.dispatch cimport Dispatcher
-from rocketq.store.queues.queue_tail cimport QueueTail
+cimport rocketq.common.memory as memory
+cimport rocketq.message.record.layout as layout
+cimport rocketq.message.record.reader as reader
+from rocketq.message.record.reader cimport RecordCheck as RecordCheckType
+from rocketq.message.record.reader cimport RecordFields as RecordFieldsType
+from rocketq.store.dispatch cimport Dispatcher as DispatcherType
+from rocketq.store.queues.queue_tail cimport QueueTail as QueueTailType
+
+
+cdef int _VALID
+cdef int _MAX_QUEUE_ID
+cdef long long _MARK_DISTANCE
 
 
 @cython.final
@@ -9,7 +21,7 @@ cdef class Replay:
     cdef readonly long long position
     cdef readonly long long count
     cdef readonly long long last_timestamp
-    cdef Dispatcher _dispatcher
+    cdef DispatcherType _dispatcher
     cdef object _open_tail
     cdef bint _check_crc
     cdef bint _require_crc
@@ -21,4 +33,19 @@ cdef class Replay:
     cdef dict _beginnings
     cdef dict _tails
 
-    cdef QueueTail _find(self, bytes topic, int queue_id)
+    @cython.locals(check=RecordCheckType, fields=RecordFieldsType, tail=QueueTailType)
+    cpdef int run(
+        self, object view, long long segment_start, long long position, long long stop
+    ) except -1
+
+    @cython.locals(queues=dict)
+    cdef QueueTailType _find(self, bytes topic, int queue_id)
+
+
+@cython.locals(topic=bytes)
+cdef bint _is_plausible(RecordFieldsType fields) except -1
+
+@cython.locals(size="Py_ssize_t")
+cdef bint _is_complete(RecordFieldsType fields) except -1
+
+cdef bint _is_unfinished(object view, long long at, long long stop) noexcept

@@ -1,56 +1,52 @@
+# cython: annotation_typing=False
 """Dispatching records of the log once more, as fast as they can be read.
 
 The inner loop of recovery and of late dispatch: it runs over the valid records of one file and
-stops at the first place where somebody has to think. Compiled where that is possible.
+stops at the first place where somebody has to think.
+
+Compiled where possible (replay.pxd gives the types).
 """
 
-import cython
+from collections.abc import Callable
+from typing import Final
 
+from rocketq.common import memory
+from rocketq.message.record import layout, reader
+from rocketq.message.record.reader import RecordFields, RecordStatus
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.log.record_marks import RecordMarks
 from rocketq.store.queues.queue_names import QUEUE_ID_LIMIT
+from rocketq.store.queues.queue_tail import QueueTail
 
-if cython.compiled:
-    from cython.cimports.rocketq.message.record.reader import (
-        RecordCheck,
-        RecordFields,
-        check_record,
-        read_record,
-    )
-    from cython.cimports.rocketq.store.dispatch import Dispatcher
-    from cython.cimports.rocketq.store.queues.queue_tail import QueueTail
-else:
-    from rocketq.message.record.reader import RecordCheck, RecordFields, check_record, read_record
-    from rocketq.store.dispatch import Dispatcher
-    from rocketq.store.queues.queue_tail import QueueTail
+# Why a run ended, besides the values of RecordStatus
+DONE: Final = int(RecordStatus.VALID)
+BLANK: Final = int(RecordStatus.BLANK)
+MISPLACED: Final = 100
+NO_ROOM: Final = 101
+INCOMPLETE: Final = 102
+IMPLAUSIBLE: Final = 103
+UNFINISHED: Final = 104
 
-# Besides the values of RecordStatus: why a run ended.
-DONE = 0
-BLANK = 1
-MISPLACED = 100
-NO_ROOM = 101
-INCOMPLETE = 102
-IMPLAUSIBLE = 103
-UNFINISHED = 104
+NEVER: Final = 1 << 62
 
-NEVER = 1 << 62
-_MAX_QUEUE_ID = cython.declare(cython.int, QUEUE_ID_LIMIT)
-_MARK_DISTANCE = cython.declare(cython.longlong, 1 << 18)
+_VALID: Final = int(RecordStatus.VALID)
+_MAX_QUEUE_ID: Final = QUEUE_ID_LIMIT
+_MARK_DISTANCE: Final = 1 << 18
 
 
-@cython.final
-@cython.cclass
 class Replay:
     """Used for one pass over the log."""
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        open_tail,
-        check_crc: cython.bint,
-        require_crc: cython.bint,
-        complete_from: cython.longlong = NEVER,
-        marks=None,
-        is_growing: cython.bint = False,
-        beginnings=None,
+        open_tail: Callable[[str, int], QueueTail | None],
+        check_crc: bool,
+        require_crc: bool,
+        complete_from: int = NEVER,
+        marks: RecordMarks | None = None,
+        is_growing: bool = False,
+        beginnings: dict[bytes, int] | None = None,
     ) -> None:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
@@ -74,34 +70,25 @@ class Replay:
         self._marks = marks
         self._mark_at = 0 if marks is not None else NEVER
         self._beginnings = beginnings or None
-        self._tails = {}
+        self._tails: dict[bytes, dict[int, QueueTail | None]] = {}
 
-    def run(
-        self,
-        view,
-        segment_start: cython.longlong,
-        position: cython.longlong,
-        stop: cython.longlong,
-    ) -> cython.int:
+    def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int:
         """Dispatch records of a file from `position` on, up to `stop`: why it ended."""
-        check: RecordCheck
-        fields: RecordFields
-        tail: QueueTail
         self.position = position
         while self.position < stop:
             if self._is_growing and _is_unfinished(
                 view, self.position - segment_start, stop - segment_start
             ):
                 return UNFINISHED
-            check = check_record(
+            check = reader.check_record(
                 view,
                 self.position - segment_start,
                 self._check_crc,
                 self._require_crc and self.position >= self._require_from,
             )
-            if check.status != 0:
+            if check.status != _VALID:
                 return check.status
-            fields = read_record(view, self.position - segment_start)
+            fields = reader.read_record(view, self.position - segment_start)
             if fields.physical_offset != self.position:
                 return MISPLACED
             if not _is_plausible(fields):
@@ -125,6 +112,7 @@ class Replay:
             ):
                 return NO_ROOM
             if self.position >= self._mark_at:
+                assert self._marks is not None
                 self._marks.note(self.position)
                 self._mark_at = self.position + _MARK_DISTANCE
             self.last_timestamp = fields.store_timestamp
@@ -132,8 +120,7 @@ class Replay:
             self.count += 1
         return DONE
 
-    @cython.cfunc
-    def _find(self, topic: bytes, queue_id: cython.int) -> QueueTail:
+    def _find(self, topic: bytes, queue_id: int) -> QueueTail | None:
         queues = self._tails.get(topic)
         if queues is None:
             queues = self._tails[topic] = {}
@@ -142,38 +129,34 @@ class Replay:
         return queues[queue_id]
 
 
-@cython.cfunc
-def _is_plausible(fields: RecordFields) -> cython.bint:
+def _is_plausible(fields: RecordFields) -> bool:
     """Whether the record can be of this log at all.
 
     The checksum of the body says nothing about the fields before it. Acting on nonsense in
     them would do more harm than losing a message.
     """
-    # Each of the messages before it has taken at least 91 bytes.
-    if not 0 <= fields.queue_offset <= fields.physical_offset // 91 + 1:
+    # Each of the messages before it has taken at least the bytes of an empty one.
+    if not 0 <= fields.queue_offset <= fields.physical_offset // layout.FIXED_SIZE + 1:
         return False
     if not 0 <= fields.queue_id < _MAX_QUEUE_ID:
         return False
-    topic: bytes = fields.topic
+    topic = fields.topic
     return len(topic) > 0 and b"/" not in topic and b"\0" not in topic and topic[0] != 46
 
 
-@cython.cfunc
-def _is_complete(fields: RecordFields) -> cython.bint:
+def _is_complete(fields: RecordFields) -> bool:
     """Whether all of the properties are there.
 
     What rocketq writes ends them with a separator. Records of a Java master lie in the log of its
     slave as that master wrote them, which need not end so; but what was not written reads as
     zeros, and text has none.
     """
-    size: cython.Py_ssize_t = len(fields.properties)
+    size = len(fields.properties)
     return size == 0 or fields.properties[size - 1] == 2 or b"\0" not in fields.properties
 
 
-@cython.cfunc
-def _is_unfinished(view, at: cython.longlong, stop: cython.longlong) -> cython.bint:
+def _is_unfinished(view: memoryview, at: int, stop: int) -> bool:
     """Whether the record that begins here reaches beyond a place of the file."""
-    if stop - at < 8:
+    if stop - at < layout.BLANK_SIZE:
         return True
-    size: cython.longlong = int.from_bytes(view[at : at + 4], "big", signed=True)
-    return size > stop - at
+    return memory.get32(memory.viewed(view), at + layout.SIZE_AT) > stop - at
