@@ -89,6 +89,12 @@ async def topics_without_end(client: RemotingClient, address: str, turn: int) ->
     )
 
 
+async def queues_without_end(client: RemotingClient, address: str, turn: int) -> None:
+    """All in one read, or nearly."""
+    requests = [send_request(WIDE, queue_id=turn * 200 + each) for each in range(200)]
+    await asyncio.gather(*(call(client, address, request) for request in requests))
+
+
 async def locks_without_end(client: RemotingClient, address: str, turn: int) -> None:
     body = LockBatchRequest(
         consumer_group="TOOLS_CONSUMER",
@@ -267,6 +273,7 @@ ATTACKS: Final[dict[str, Attack]] = {
         groups_without_end,
         subscriptions_without_end,
         topics_without_end,
+        queues_without_end,
         locks_without_end,
         come_and_go,
         endless_expressions,

@@ -292,7 +292,7 @@ class Broker:
 
         # Who answers what.
         sends = SendProcessor(
-            *(live, topics, retries, store, writer, transactions, acknowledgements, stats, turns),
+            *(live, topics, retries, store, writer, transactions, acknowledgements, stats),
             *(clock, store_host),
         )
         routes = _merged(

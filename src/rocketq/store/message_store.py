@@ -616,9 +616,18 @@ class MessageStore:
     def find_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.find(topic, queue_id)
 
+    def is_ready(self, topic: str, queue_id: int) -> bool:
+        """Whether a message can go into a queue without a file being made or opened for it."""
+        tail = self._queues.tails.get(topic, {}).get(queue_id)
+        return tail is not None and tail.view is not None
+
     def topics(self) -> list[str]:
         """Topics that have queues here."""
         return self._queues.topics()
+
+    def queue_count(self, topic: str) -> int:
+        """How many queues of a topic there are here."""
+        return len(self._queues.tails.get(topic, ()))
 
     def queues(self, topic: str) -> list[int]:
         """Ids of a topic's queues."""

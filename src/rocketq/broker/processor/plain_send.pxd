@@ -22,6 +22,7 @@ cdef class PlainTopic:
     cdef readonly int queue_count
     cdef long long[::1] counts
     cdef bint is_counted
+    cdef unsigned char[::1] is_ready
 
 
 @cython.final
@@ -66,7 +67,7 @@ cdef class PlainSends:
     @cython.locals(
         replies=list, waiting=list, safe_at="long long", is_plain="bint", born_host=bytes,
         request=CommandType, fields=FieldsType, topic=PlainTopic, properties=bytes,
-        message=MessageType, result=AppendResult, reply=CommandType,
+        message=MessageType, result=AppendResult, reply=CommandType, at="Py_ssize_t",
     )
     cpdef list handle_run(self, list requests, object connection)
 
@@ -79,6 +80,7 @@ cdef class PlainSends:
     )
 
     cdef PlainTopic _find(self, str name)
+    cdef bint _may_use(self, PlainTopic topic, int queue_id) except -1
     cdef int _count(
         self, PlainTopic topic, int queue_id, long long count, long long size
     ) except -1

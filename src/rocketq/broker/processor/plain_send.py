@@ -60,6 +60,8 @@ class PlainTopic:
         # By queue: messages, bytes, requests.
         self.counts = array.array("q", bytes(24 * queue_count))
         self.is_counted = False
+        # By queue: 1 if it is known to have its file.
+        self.is_ready = bytearray(queue_count)
 
 
 class PlainSends:
@@ -118,7 +120,9 @@ class PlainSends:
         safe_at = 0
         is_plain = self._is_open and not self._acknowledgements.is_full
         born_host = born_host_of(connection)
+        at = -1
         for request in requests:
+            at += 1
             fields = sends.read_send(request) if is_plain else None
             topic = None
             if fields is not None:
@@ -133,10 +137,16 @@ class PlainSends:
                     topic = None
             if topic is None or fields is None:
                 answer = self._processor.handle_in_run(request, connection)
+                if connection.is_put_off:
+                    connection.put_off(requests[at + 1 :])
+                    break
                 if answer is not None and request.flag & 3 != _ONEWAY:
                     replies.append(answer)
                 continue
 
+            if not topic.is_ready[fields.queue_id] and not self._may_use(topic, fields.queue_id):
+                self._processor.new_queues.wait(connection, requests[at:])
+                break
             properties = fields.properties
             if properties[len(properties) - 1] != 2:
                 properties = properties + b"\x02"
@@ -194,6 +204,9 @@ class PlainSends:
             or not self._look.through(fields.properties)
         ):
             return self._processor.handle_batch(request, connection)
+        if not topic.is_ready[fields.queue_id] and not self._may_use(topic, fields.queue_id):
+            self._processor.new_queues.wait(connection, [request])
+            return None
         message = self._message(fields, topic, request.body, b"", born_host_of(connection))
         result = self._append_batch(message)
         if result.status_code != 0:
@@ -252,6 +265,13 @@ class PlainSends:
         topic = PlainTopic(name, max(config.write_queue_nums, config.read_queue_nums))
         self._plain[name] = topic
         return topic
+
+    def _may_use(self, topic: PlainTopic, queue_id: int) -> bool:
+        """Whether a message may go to this queue now, which may have to be made for it."""
+        if self._store.is_ready(topic.name, queue_id):
+            topic.is_ready[queue_id] = 1
+            return True
+        return self._processor.new_queues.may_make()
 
     def _count(self, topic: PlainTopic, queue_id: int, count: int, size: int) -> None:
         topic.counts[3 * queue_id] += count

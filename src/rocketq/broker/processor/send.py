@@ -18,6 +18,7 @@ from typing import Final
 from rocketq.broker import remarks
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.processor.new_queues import NewQueues
 from rocketq.broker.processor.plain_send import PlainSends
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.stats import BrokerStats
@@ -27,7 +28,6 @@ from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import INT32_MAX, parse_natural
-from rocketq.common.turns import Turns
 from rocketq.message import names
 from rocketq.message.flags import SysFlag
 from rocketq.message.hosts import encode_host
@@ -60,9 +60,6 @@ SendHeader = SendMessage | SendMessageV2 | SendFields
 # Topic flags.
 _UNIT: Final = 1
 _UNIT_SUBSCRIPTION: Final = 2
-
-# So many topics are made by messages before other work gets its turn.
-_TOPICS_A_TURN: Final = 8
 
 _STORED: Final = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -154,7 +151,6 @@ class SendProcessor:
         transactions: TransactionalMessages,
         acknowledgements: Acknowledgements,
         stats: BrokerStats,
-        turns: Turns,
         clock: Clock,
         store_host: bytes,
     ) -> None:
@@ -170,8 +166,7 @@ class SendProcessor:
         self._store_host = store_host
         self._unique_ids = UniqueIds()
         self._unanswered: set[asyncio.Task[None]] = set()
-        self._turns = turns
-        self._made_in_turn = 0
+        self.new_queues = NewQueues()
         self._plain = PlainSends(self, live, topics, store, acknowledgements, stats, store_host)
 
     def handlers(self) -> Handlers:
@@ -188,8 +183,8 @@ class SendProcessor:
         header = read_header(request)
         try:
             is_new = header.topic not in self._topics
-            if is_new and self._must_wait():
-                self._handle_later(self.handle, request, connection)
+            if self._must_wait(header):
+                self.new_queues.wait(connection, [request])
                 return None
             topic = self.check(request, header, connection)
             message, unique_key = self._dress(request, header, topic, connection)
@@ -202,42 +197,17 @@ class SendProcessor:
         )
         return self._acknowledge(request, reply, result, message, connection, is_new=is_new)
 
-    def _must_wait(self) -> bool:
-        """Whether so many topics were made in this turn that the next has to wait for its own.
-
-        Making one takes a file, which is a millisecond in everybody's time.
-        """
-        if self._made_in_turn == 0:
-            asyncio.get_running_loop().call_soon(self._end_turn)
-        self._made_in_turn += 1
-        return self._made_in_turn > _TOPICS_A_TURN
-
-    def _end_turn(self) -> None:
-        self._made_in_turn = 0
-
-    def _handle_later(
-        self,
-        handle: Callable[[Command, Connection], Command | None],
-        request: Command,
-        connection: Connection,
-    ) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._handle_in_turn(handle, request, connection)
-        )
-        self._unanswered.add(task)
-        task.add_done_callback(self._unanswered.discard)
-
-    async def _handle_in_turn(
-        self,
-        handle: Callable[[Command, Connection], Command | None],
-        request: Command,
-        connection: Connection,
-    ) -> None:
-        async for _ in self._turns.over((request,)):
-            self._made_in_turn = 0
-            reply = self._guarded(handle, request, connection)
-            if reply is not None and not request.is_oneway:
-                connection.send(reply)
+    def _must_wait(self, header: SendHeader) -> bool:
+        """Whether its message needs a queue to be made, and this turn has made enough."""
+        topic = self._topics.get(header.topic)
+        if topic is not None:
+            if header.queue_id >= 0:
+                is_ready = self._store.is_ready(header.topic, header.queue_id)
+            else:
+                is_ready = self._store.queue_count(header.topic) >= topic.write_queue_nums
+            if is_ready:
+                return False
+        return not self.new_queues.may_make()
 
     def _dress(
         self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
@@ -381,8 +351,8 @@ class SendProcessor:
         header = read_header(request)
         try:
             is_new = header.topic not in self._topics
-            if is_new and self._must_wait():
-                self._handle_later(self.handle_batch, request, connection)
+            if self._must_wait(header):
+                self.new_queues.wait(connection, [request])
                 return None
             topic = self.check(request, header, connection)
             message, unique_key = self._dress_batch(request, header, topic, connection)

@@ -11,6 +11,7 @@ from rocketq.remoting.wire.frame cimport FrameSplitter as FrameSplitterType
 cdef int _PEER_DOES_NOT_READ
 cdef int _HANDLERS_BUSY
 cdef int _STOPPING
+cdef int _PUT_OFF
 cdef int _RESPONSE
 cdef int _GO_AWAY
 cdef Py_ssize_t _JOINED_SIZE

@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 _PEER_DOES_NOT_READ = 1
 _HANDLERS_BUSY = 2
 _STOPPING = 4
+_PUT_OFF = 8
 
 _RESPONSE = RESPONSE_FLAG
 _GO_AWAY = int(ResponseCode.GO_AWAY)
@@ -508,6 +509,24 @@ class Connection:
             self._drained = None
 
     # Reading
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether requests wait for `take_up`."""
+        return self._stops & _PUT_OFF != 0
+
+    def put_off(self, requests: list[Command]) -> None:
+        """Give requests back that cannot be handled in this turn.
+
+        They wait, and so does everything behind them, until somebody calls `take_up`.
+        For handlers only, about the requests they were given.
+        """
+        self._backlog.extend(requests)
+        self._stop(_PUT_OFF)
+
+    def take_up(self) -> None:
+        """Go on with what was put off."""
+        self._go_on(_PUT_OFF)
 
     def _handlers_have_room(self) -> None:
         self._go_on(_HANDLERS_BUSY)
