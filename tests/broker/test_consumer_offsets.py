@@ -1,5 +1,6 @@
 """Consumer offsets: how far groups have read, in memory and on disk."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,32 @@ def test_files_of_java_brokers_are_read(store: str, tmp_path: Path) -> None:
         topic, _, group = key.partition("@")
         stored = {int(queue_id): offset for queue_id, offset in queues.items()}
         assert offsets.stored(group, topic) == stored
+
+
+def test_a_copy_costs_little_and_never_changes(tmp_path: Path) -> None:
+    offsets = ConsumerOffsets(tmp_path / "offsets.json", ManualClock())
+    for number in range(1_000):
+        for queue_id in range(200):
+            offsets.commit(f"group-{number}", "topic", queue_id, 1)
+    began = time.thread_time()
+    first = offsets.body().offset_table
+    took_s = time.thread_time() - began
+    began = time.thread_time()
+    everything = {key: dict(queues) for key, queues in first.items()}
+    assert took_s < (time.thread_time() - began) / 5
+
+    offsets.commit("group-0", "topic", 0, 2)
+    offsets.commit("group-0", "topic", 0, 3)
+    offsets.commit("new", "topic", 0, 4)
+    offsets.clone("group-1", "group-2", "topic")
+    offsets.remove_group("group-3")
+    second = offsets.body().offset_table
+    offsets.commit("group-0", "topic", 0, 5)
+    offsets.commit("group-3", "topic", 7, 6)
+
+    assert first == everything
+    assert second["topic@group-0"][0] == 3
+    assert second["topic@new"] == {0: 4}
+    assert "topic@group-3" not in second
+    assert offsets.query("group-0", "topic", 0) == 5
+    assert offsets.stored("group-3", "topic") == {7: 6}

@@ -11,6 +11,9 @@ of it yet are ignored, so that they cannot undo it. Pending resets live in memor
 
 A commit below the stored offset is a consumer's right (it may seek back) and is obeyed and
 logged; a negative offset means "nothing consumed yet" and is never stored.
+
+A copy of the tables, for the file or for a slave, costs next to nothing when it is made: it
+shares the queues of every key with the tables. Who changes a key after that, changes a copy.
 """
 
 import logging
@@ -42,6 +45,38 @@ def _parts(key: str) -> tuple[str, str]:
     return topic, group
 
 
+class _Offsets:
+    """By key and queue. Nothing that `copy` has given away ever changes."""
+
+    def __init__(self, by_key: OffsetTable | None = None) -> None:
+        self.by_key: OffsetTable = {} if by_key is None else by_key
+        # Keys whose queues no copy has.
+        self._own = set(self.by_key)
+
+    def get(self, key: str, queue_id: int) -> int | None:
+        queues = self.by_key.get(key)
+        return None if queues is None else queues.get(queue_id)
+
+    def set(self, key: str, queue_id: int, offset: int) -> None:
+        if key in self._own:
+            self.by_key[key][queue_id] = offset
+        else:
+            self.put(key, {**self.by_key.get(key, {}), queue_id: offset})
+
+    def put(self, key: str, queues: dict[int, int]) -> None:
+        self.by_key[key] = queues
+        self._own.add(key)
+
+    def remove(self, key: str) -> None:
+        del self.by_key[key]
+        self._own.discard(key)
+
+    def copy(self) -> OffsetTable:
+        """The table as it is now, to be read and not changed."""
+        self._own = set()
+        return self.by_key.copy()
+
+
 class ConsumerOffsets:
     """The offset tables. Changed by processors in the loop, persisted by `persist`."""
 
@@ -50,8 +85,8 @@ class ConsumerOffsets:
         self._version = VersionCounter(clock)
         self._version_step = version_step
         self._commits_since_version = 0
-        self._offsets: OffsetTable = {}
-        self._pulled: OffsetTable = {}
+        self._offsets = _Offsets()
+        self._pulled = _Offsets()
         self._resets: OffsetTable = {}
         # What was committed here while this is a slave, and the master may not know.
         self._apart: OffsetTable | None = None
@@ -66,8 +101,8 @@ class ConsumerOffsets:
         """Store how far a group has read; what it says it wants to read next."""
         if offset < 0:
             return
-        queues = self._offsets.setdefault(_key(group, topic), {})
-        before = queues.get(queue_id)
+        key = _key(group, topic)
+        before = self._offsets.get(key, queue_id)
         if before == offset:
             return
         if before is not None and offset < before:
@@ -75,9 +110,9 @@ class ConsumerOffsets:
                 "group %s went back on %s/%d from %d to %d (client %s)",
                 *(group, topic, queue_id, before, offset, client or "unknown"),
             )
-        queues[queue_id] = offset
+        self._offsets.set(key, queue_id, offset)
         if self._apart is not None:
-            self._apart.setdefault(_key(group, topic), {})[queue_id] = offset
+            self._apart.setdefault(key, {})[queue_id] = offset
         self._file.touch()
         self._commits_since_version += 1
         if self._commits_since_version >= self._version_step:
@@ -90,25 +125,24 @@ class ConsumerOffsets:
         reset = self._resets.get(key, {}).get(queue_id)
         if reset is not None:
             return reset
-        return self._offsets.get(key, {}).get(queue_id, -1)
+        offset = self._offsets.get(key, queue_id)
+        return -1 if offset is None else offset
 
     def stored(self, group: str, topic: str) -> dict[int, int]:
         """All queues of one topic as the group has committed them."""
-        return dict(self._offsets.get(_key(group, topic), {}))
+        return dict(self._offsets.by_key.get(_key(group, topic), {}))
 
     def record_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember what a group has asked for last, for the tools that show lag."""
         key = _key(group, topic)
-        queues = self._pulled.get(key)
-        if queues is None:
-            queues = self._pulled[key] = {}
-        if queues.get(queue_id) != offset:
-            queues[queue_id] = offset
+        if self._pulled.get(key, queue_id) != offset:
+            self._pulled.set(key, queue_id, offset)
             self._file.touch()
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
         """The next offset a group asked for, or -1."""
-        return self._pulled.get(_key(group, topic), {}).get(queue_id, -1)
+        offset = self._pulled.get(_key(group, topic), queue_id)
+        return -1 if offset is None else offset
 
     # Resets
 
@@ -158,10 +192,10 @@ class ConsumerOffsets:
 
     def adopt(self, copied: ConsumerOffsetWrapper) -> None:
         """Be the copy of the master's table, with what was committed here and not passed on."""
-        self._offsets = _copy(copied.offset_table)
+        self._offsets = _Offsets({key: dict(each) for key, each in copied.offset_table.items()})
         for key, queues in (self._apart or {}).items():
             for queue_id, offset in queues.items():
-                self._offsets.setdefault(key, {})[queue_id] = offset
+                self._offsets.set(key, queue_id, offset)
         if copied.data_version is not None:
             self._version.load(copied.data_version)
         self._file.touch()
@@ -169,25 +203,25 @@ class ConsumerOffsets:
     # Groups and topics
 
     def topics_of(self, group: str) -> list[str]:
-        parts = map(_parts, self._offsets)
+        parts = map(_parts, self._offsets.by_key)
         return [topic for topic, key_group in parts if key_group == group]
 
     def topics_by_group(self) -> dict[str, list[str]]:
         """What every group has committed offsets for."""
         topics: dict[str, list[str]] = {}
-        for topic, group in map(_parts, self._offsets):
+        for topic, group in map(_parts, self._offsets.by_key):
             topics.setdefault(group, []).append(topic)
         return topics
 
     def groups_of(self, topic: str) -> list[str]:
-        parts = map(_parts, self._offsets)
+        parts = map(_parts, self._offsets.by_key)
         return [group for key_topic, group in parts if key_topic == topic]
 
     def clone(self, source_group: str, target_group: str, topic: str) -> None:
         """Let another group go on where this one stands."""
-        queues = self._offsets.get(_key(source_group, topic))
+        queues = self._offsets.by_key.get(_key(source_group, topic))
         if queues is not None:
-            self._offsets[_key(target_group, topic)] = dict(queues)
+            self._offsets.put(_key(target_group, topic), dict(queues))
             self._noted()
 
     def minimum(self, topic: str, without_groups: Iterable[str] = ()) -> dict[int, int]:
@@ -197,7 +231,7 @@ class ConsumerOffsets:
         for group in self.groups_of(topic):
             if group in left_out:
                 continue
-            for queue_id, offset in self._offsets[_key(group, topic)].items():
+            for queue_id, offset in self._offsets.by_key[_key(group, topic)].items():
                 lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
         return lowest
 
@@ -208,9 +242,11 @@ class ConsumerOffsets:
         self._remove(lambda key_topic, group: key_topic == topic)
 
     def _remove(self, matches: Callable[[str, str], bool]) -> None:
-        for table in (self._offsets, self._pulled, self._resets):
-            for key in [key for key in table if matches(*_parts(key))]:
-                del table[key]
+        for table in (self._offsets, self._pulled):
+            for key in [key for key in table.by_key if matches(*_parts(key))]:
+                table.remove(key)
+        for key in [key for key in self._resets if matches(*_parts(key))]:
+            del self._resets[key]
         self._noted()
 
     def _noted(self) -> None:
@@ -233,11 +269,11 @@ class ConsumerOffsets:
     def body(self) -> ConsumerOffsetWrapper:
         """How far every group has come, as slaves ask for it."""
         return ConsumerOffsetWrapper(
-            data_version=self._version.value, offset_table=_copy(self._offsets)
+            data_version=self._version.value, offset_table=self._offsets.copy()
         )
 
     def _encode(self) -> Callable[[], bytes]:
-        version, offsets, pulled = self._version.value, _copy(self._offsets), _copy(self._pulled)
+        version, offsets, pulled = self._version.value, self._offsets.copy(), self._pulled.copy()
 
         def encode() -> bytes:
             topics: dict[str, list[str]] = {}
@@ -257,11 +293,9 @@ class ConsumerOffsets:
         stored = ConsumerOffsetWrapper.decode(data)
         if stored.data_version is not None:
             self._version.load(stored.data_version)
-        self._offsets = stored.offset_table
+        self._offsets = _Offsets(stored.offset_table)
         # The same shape under another name.
         pulled = json.loads(data).get("pullOffsetTable") or {}
-        self._pulled = ConsumerOffsetWrapper.from_json({"offsetTable": pulled}).offset_table
-
-
-def _copy(table: OffsetTable) -> OffsetTable:
-    return {key: dict(queues) for key, queues in table.items()}
+        self._pulled = _Offsets(
+            ConsumerOffsetWrapper.from_json({"offsetTable": pulled}).offset_table
+        )
