@@ -7,7 +7,10 @@ import pytest
 
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.common.clock import ManualClock
+from rocketq.remoting import Command, ResponseCode
+from rocketq.remoting.headers import CloneGroupOffset, QueryConsumerOffset, UpdateConsumerOffset
 from tests.broker.golden import config_file
+from tests.broker.harness import running_broker
 
 
 def offsets_in(folder: Path) -> ConsumerOffsets:
@@ -172,3 +175,23 @@ def test_a_copy_costs_little_and_never_changes(tmp_path: Path) -> None:
     assert "topic@group-3" not in second
     assert offsets.query("group-0", "topic", 0) == 5
     assert offsets.stored("group-3", "topic") == {7: 6}
+
+
+async def test_offsets_are_not_cloned_for_groups_without_end(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, max_made_per_connection=5) as broker:
+        await broker.send("topic")
+        await broker.heartbeat(topic="topic")
+        update = UpdateConsumerOffset(
+            consumer_group="group", topic="topic", queue_id=0, commit_offset=1
+        )
+        assert (await broker.call(Command.request(update))).code == 0
+        codes = []
+        for number in range(10):
+            clone = CloneGroupOffset(src_group="group", dest_group=f"copy-{number}", topic="topic")
+            codes.append((await broker.call(Command.request(clone))).code)
+        assert codes[0] == ResponseCode.SUCCESS
+        assert codes[-1] == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        query = QueryConsumerOffset(
+            consumer_group="copy-9", topic="topic", queue_id=0, set_zero_if_not_found=False
+        )
+        assert (await broker.call(Command.request(query))).code == ResponseCode.QUERY_NOT_FOUND

@@ -11,6 +11,9 @@ Requests that come in thousands a second are better taken in runs: `RunHandler(h
 is handed all neighbouring requests of its code from one read, and returns their replies
 (or some of them, or None) in any order.
 
+A handler that has done enough for one turn of the loop gives requests back with
+`connection.put_off(requests)`: they, and all behind them, wait for `connection.take_up()`.
+
 To refuse a request a handler raises `RequestRejected`. Whatever else it raises is logged
 and answered with SYSTEM_ERROR.
 """

@@ -191,6 +191,11 @@ class OffsetAdminProcessor:
 
     def _clone(self, request: Command, connection: Connection) -> Command:
         header = request.header(CloneGroupOffset)
+        if self._groups.get_or_make(header.dest_group, connection) is None:
+            raise RequestRejected(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {header.dest_group} does not exist",
+            )
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
         online = self._consumers.find(header.src_group)
         for topic in topics:
