@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rocketq.cli.logs import Repetitions
+from rocketq.cli.servers.logs import Repetitions
 from tests.cli.programs import ENVIRONMENT, run, serving
 from tests.waiting import wait_until
 

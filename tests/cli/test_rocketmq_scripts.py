@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rocketq.cli.shutdown import processes, role_of, shut_down
+from rocketq.cli.servers.shutdown import processes, role_of, shut_down
 from tests.cli.programs import ENVIRONMENT, serving
 
 

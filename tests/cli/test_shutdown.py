@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rocketq.cli.shutdown import Process, processes, role_of, shut_down
+from rocketq.cli.servers.shutdown import Process, processes, role_of, shut_down
 
 RUNNING = [
     Process(1, ["/sbin/init"]),

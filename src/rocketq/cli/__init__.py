@@ -14,27 +14,27 @@ def main() -> None:
 
 def mqnamesrv() -> None:
     """`mqnamesrv`: a NameServer, started and reporting as RocketMQ's script does."""
-    from rocketq.cli.rocketmq_scripts import mqnamesrv
+    from rocketq.cli.servers.rocketmq_scripts import mqnamesrv
 
     mqnamesrv()
 
 
 def mqbroker() -> None:
     """`mqbroker`: a broker, started and reporting as RocketMQ's script does."""
-    from rocketq.cli.rocketmq_scripts import mqbroker
+    from rocketq.cli.servers.rocketmq_scripts import mqbroker
 
     mqbroker()
 
 
 def mqadmin() -> None:
     """`mqadmin`: the administration tool under its known name."""
-    from rocketq.cli.rocketmq_scripts import mqadmin
+    from rocketq.cli.servers.rocketmq_scripts import mqadmin
 
     mqadmin()
 
 
 def mqshutdown() -> None:
     """`mqshutdown`: asks running brokers or NameServers to stop."""
-    from rocketq.cli.shutdown import mqshutdown
+    from rocketq.cli.servers.shutdown import mqshutdown
 
     mqshutdown()

@@ -22,11 +22,11 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "up": LazyCommand("rocketq.cli.up", "Run a NameServer and a broker in one process."),
-    "namesrv": LazyCommand("rocketq.cli.namesrv", "Run a NameServer."),
-    "broker": LazyCommand("rocketq.cli.broker", "Run a broker."),
-    "send": LazyCommand("rocketq.cli.send", "Send messages to a topic."),
-    "tail": LazyCommand("rocketq.cli.tail", "Print a topic's messages as they come."),
+    "up": LazyCommand("rocketq.cli.servers.up", "Run a NameServer and a broker in one process."),
+    "namesrv": LazyCommand("rocketq.cli.servers.namesrv", "Run a NameServer."),
+    "broker": LazyCommand("rocketq.cli.servers.broker", "Run a broker."),
+    "send": LazyCommand("rocketq.cli.messages.send", "Send messages to a topic."),
+    "tail": LazyCommand("rocketq.cli.messages.tail", "Print a topic's messages as they come."),
     "admin": LazyCommand("rocketq.cli.admin", "mqadmin's sub-commands, by its names."),
     "bench": LazyCommand("rocketq.cli.bench", "Put a cluster under load and measure it."),
     "store": LazyCommand("rocketq.cli.store", "Look into a broker's files."),

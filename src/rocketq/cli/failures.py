@@ -3,7 +3,7 @@
 import sys
 from typing import NoReturn
 
-from rocketq.cli.logs import log_to_stderr
+from rocketq.cli.servers.logs import log_to_stderr
 
 __all__ = ["AlreadyTold", "CannotStart", "explained", "fail", "log_to_stderr"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from rocketq.cli.commands import Option
-from rocketq.cli.logs import LEVELS, LogOptions
+from rocketq.cli.servers.logs import LEVELS, LogOptions
 
 _LOCAL_NAME_SERVER: Final = "127.0.0.1:9876"
 

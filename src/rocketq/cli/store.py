@@ -49,7 +49,7 @@ def dump(
     as_json: options.Json = False,
 ) -> None:
     """Print the messages in the order in which they were stored, one per line."""
-    from rocketq.cli.message_text import data_of, text_of
+    from rocketq.cli.messages.text import data_of, text_of
     from rocketq.store.inspect.dump import dump_store
 
     log_to_stderr(0)

@@ -20,7 +20,7 @@ from rocketq.admin import connected
 from rocketq.cli import options
 from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.failures import explained, fail, log_to_stderr
-from rocketq.cli.serving import run_async
+from rocketq.cli.servers.serving import run_async
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common import json
 from rocketq.common.errors import RocketqError

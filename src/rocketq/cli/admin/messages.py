@@ -11,7 +11,7 @@ from rocketq.cli.admin.command import Report, RouteCluster, Topic, command, flag
 from rocketq.cli.admin.java_text import map_text, message_text, queue_text, text_of
 from rocketq.cli.admin.times import parse_optional_time, to_the_millisecond
 from rocketq.cli.commands import Option, UsageError
-from rocketq.cli.message_text import data_of
+from rocketq.cli.messages.text import data_of
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.message import Message, MessageExt
 

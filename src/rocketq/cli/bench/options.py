@@ -8,7 +8,7 @@ from rocketq.cli.bench.view import LiveView, print_report
 from rocketq.cli.commands import Argument, Option
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
 from rocketq.cli.interrupts import CUT_SHORT
-from rocketq.cli.serving import run_async
+from rocketq.cli.servers.serving import run_async
 from rocketq.common.errors import RocketqError
 
 DEFAULT_TOPIC: Final = "bench"

@@ -13,7 +13,7 @@ from rocketq.cli.human.tables import (
     moment,
     the_cluster,
 )
-from rocketq.cli.tail import start_of
+from rocketq.cli.messages.tail import start_of
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.names import is_retry_topic
 

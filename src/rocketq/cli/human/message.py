@@ -7,7 +7,7 @@ from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Report
 from rocketq.cli.commands import Argument, Option
 from rocketq.cli.human.tables import TopicName, commands, listed
-from rocketq.cli.message_text import body_of, data_of, text_of
+from rocketq.cli.messages.text import body_of, data_of, text_of
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.message import MessageExt
 

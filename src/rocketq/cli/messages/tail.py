@@ -15,10 +15,10 @@ from rocketq.admin import connected
 from rocketq.cli import options
 from rocketq.cli.commands import Argument, Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
-from rocketq.cli.message_text import Text, json_of, line_of, raw_body, template
-from rocketq.cli.rate_line import RateLine
-from rocketq.cli.serving import run_async
-from rocketq.cli.topic_reader import Batch, TopicReader, Where
+from rocketq.cli.messages.rate_line import RateLine
+from rocketq.cli.messages.text import Text, json_of, line_of, raw_body, template
+from rocketq.cli.messages.topic_reader import Batch, TopicReader, Where
+from rocketq.cli.servers.serving import run_async
 from rocketq.client.consumer.lite.consumer import LitePullConsumer
 from rocketq.client.consumer.start_offset import ConsumeFrom
 from rocketq.client.consumer.subscription import Expression, Sql

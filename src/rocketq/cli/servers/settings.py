@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rocketq.cli.failures import CannotStart
-from rocketq.cli.logs import LogOptions, log_as_server
+from rocketq.cli.servers.logs import LogOptions, log_as_server
 from rocketq.common.config import nearest_key, parse_properties, settings, to_properties
 
 

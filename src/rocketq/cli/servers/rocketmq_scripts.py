@@ -11,8 +11,8 @@ from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
 from rocketq.cli.interrupts import CUT_SHORT
-from rocketq.cli.logs import LogOptions, log_as_server
-from rocketq.cli.settings import print_options, read_file
+from rocketq.cli.servers.logs import LogOptions, log_as_server
+from rocketq.cli.servers.settings import print_options, read_file
 from rocketq.common.config import ConfigError
 
 
@@ -26,7 +26,7 @@ def _mqnamesrv(
     name_servers: Annotated[str | None, Option("-n", "--namesrvAddr", hidden=True)] = None,
 ) -> None:
     """Run a NameServer."""
-    from rocketq.cli.namesrv import build_config, run_name_server
+    from rocketq.cli.servers.namesrv import build_config, run_name_server
 
     log_as_server(LogOptions())
     try:
@@ -66,7 +66,7 @@ def _mqbroker(
     from rocketq.broker import Broker
     from rocketq.broker.config import IMPORTANT_KEYS
     from rocketq.broker.settings.checks import COUNTING_KEYS
-    from rocketq.cli.broker import build_configs, run_broker
+    from rocketq.cli.servers.broker import build_configs, run_broker
 
     log_as_server(LogOptions())
     try:

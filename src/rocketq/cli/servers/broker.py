@@ -12,17 +12,17 @@ from rocketq.broker.config import IMPORTANT_KEYS, load_configs, local_address
 from rocketq.broker.replication.role import first_role
 from rocketq.broker.settings.checks import COUNTING_KEYS
 from rocketq.cli import options
-from rocketq.cli.broker_processes import WITH_PARENT, stop_with_parent
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
-from rocketq.cli.serving import (
+from rocketq.cli.servers.broker_processes import WITH_PARENT, stop_with_parent
+from rocketq.cli.servers.serving import (
     check_ports_free,
     reachable_host,
     serve,
     started,
     wait_for_either,
 )
-from rocketq.cli.settings import (
+from rocketq.cli.servers.settings import (
     check_known,
     parse_assignments,
     print_options,

@@ -9,8 +9,8 @@ from typing import Annotated
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
-from rocketq.cli.serving import check_ports_free, serve, started, wait_for_either
-from rocketq.cli.settings import (
+from rocketq.cli.servers.serving import check_ports_free, serve, started, wait_for_either
+from rocketq.cli.servers.settings import (
     check_known,
     parse_assignments,
     print_options,

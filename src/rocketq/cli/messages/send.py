@@ -10,9 +10,9 @@ from typing import Annotated, Final
 from rocketq.cli import options
 from rocketq.cli.commands import Argument, Option, command
 from rocketq.cli.failures import CannotStart, fail, log_to_stderr
-from rocketq.cli.message_input import from_json, lines_of_stdin
-from rocketq.cli.rate_line import RateLine
-from rocketq.cli.serving import run_async
+from rocketq.cli.messages.input import from_json, lines_of_stdin
+from rocketq.cli.messages.rate_line import RateLine
+from rocketq.cli.servers.serving import run_async
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.result import SendResult
 from rocketq.common import json

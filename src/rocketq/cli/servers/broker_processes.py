@@ -25,7 +25,7 @@ from typing import Final
 
 from rocketq.broker import BrokerConfig
 from rocketq.cli.failures import AlreadyTold, CannotStart
-from rocketq.cli.logs import LogOptions
+from rocketq.cli.servers.logs import LogOptions
 from rocketq.common.config import to_properties
 from rocketq.store import StoreConfig
 from rocketq.store.config import BrokerRole

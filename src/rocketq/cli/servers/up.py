@@ -10,26 +10,26 @@ from typing import Annotated, Final, NamedTuple
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import local_address
 from rocketq.cli import options
-from rocketq.cli.broker import broker_ports
-from rocketq.cli.broker_processes import (
+from rocketq.cli.commands import Option, command
+from rocketq.cli.failures import CannotStart, fail
+from rocketq.cli.servers.broker import broker_ports
+from rocketq.cli.servers.broker_processes import (
     PORT_DISTANCE,
     BrokerProcess,
     broker_processes,
     free_ports,
     ports_from,
 )
-from rocketq.cli.commands import Option, command
-from rocketq.cli.failures import CannotStart, fail
-from rocketq.cli.logs import LogOptions
-from rocketq.cli.serving import (
+from rocketq.cli.servers.logs import LogOptions
+from rocketq.cli.servers.serving import (
     check_ports_free,
     reachable_host,
     serve,
     started,
     wait_for_either,
 )
-from rocketq.cli.settings import check_known, parse_assignments, start_logging
-from rocketq.cli.welcome import announce
+from rocketq.cli.servers.settings import check_known, parse_assignments, start_logging
+from rocketq.cli.servers.welcome import announce
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError
 from rocketq.namesrv import NameServer, NamesrvConfig

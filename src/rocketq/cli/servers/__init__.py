@@ -1,0 +1,1 @@
+"""Running the parts: NameServer, broker, both, and as processes of their own."""
