@@ -21,6 +21,7 @@ cdef class Dispatcher:
     cdef object _index
     cdef IndexFileType _index_file
     cdef bytes _scanned
+    cdef readonly bint has_inner_count
     cdef Py_ssize_t _tags_at
     cdef Py_ssize_t _tags_size
     cdef Py_ssize_t _keys_at

@@ -41,7 +41,8 @@ class Dispatcher:
         self.delay_times_ms = delay_times_ms
         self._index = index
         self._index_file: IndexFile | None = None
-        self._scanned: bytes | None = None  # whose properties the places below are of
+        self._scanned: bytes | None = None  # whose properties the fields below are of
+        self.has_inner_count = False  # how many messages an inner batch holds
         self._tags_at = self._keys_at = self._unique_at = -1
         self._tags_size = self._keys_size = self._unique_size = 0
 
@@ -52,9 +53,10 @@ class Dispatcher:
     def scan(self, properties: bytes) -> bool:
         """Find the properties that matter, in one pass. True: some of them need attention.
 
-        Those are a checksum and the mark of an inner batch, which only the appender minds.
+        Those are a checksum and the count of an inner batch, which only the appender minds.
         """
         needs_attention = False
+        self.has_inner_count = False
         self._tags_at = self._keys_at = self._unique_at = -1
         self._scanned = properties
         data = memory.address(properties)
@@ -71,10 +73,11 @@ class Dispatcher:
             elif entries.is_named(data, at, stop, b"UNIQ_KEY", 8):
                 self._unique_at = at + 9
                 self._unique_size = stop - at - 9
-            elif entries.is_named(data, at, stop, b"__CRC32#", 8) or entries.is_named(
-                data, at, stop, b"INNER_NUM", 9
-            ):
+            elif entries.is_named(data, at, stop, b"__CRC32#", 8):
                 needs_attention = True
+            elif entries.is_named(data, at, stop, b"INNER_NUM", 9):
+                needs_attention = True
+                self.has_inner_count = True
             at = stop + 1
         return needs_attention
 
