@@ -1,4 +1,4 @@
-"""Deliver a message later: by RocketMQ's delay levels (level 1 is one second).
+"""Deliver a message later: after any time, or at a moment.
 
 python examples/delay.py [NAMESRV]
 """
@@ -6,6 +6,7 @@ python examples/delay.py [NAMESRV]
 import asyncio
 import sys
 import time
+from datetime import datetime, timedelta
 
 from rocketq.aio import Message, MessageExt, Producer, PushConsumer, run
 
@@ -18,8 +19,10 @@ async def main() -> None:
 
     async with Producer("calendar", namesrv=NAMESRV) as producer:
         sent_at = time.monotonic()
-        await producer.send(Message(TOPIC, b"tea is ready", delay_level=1))
-        print("sent, to be delivered in a second")
+        await producer.send(Message(TOPIC, b"tea is ready", delay=1))
+        tomorrow = datetime.now() + timedelta(days=1)
+        await producer.send(Message(TOPIC, b"time for tea", deliver_at=tomorrow))
+        print("sent, to be delivered in a second and tomorrow")
 
         async with PushConsumer(
             "reminder-service",

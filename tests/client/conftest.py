@@ -107,7 +107,13 @@ class BrokerUnderTest:
 @pytest.fixture(scope="session")
 def local_broker() -> Iterator[LocalBroker]:
     """Shared by the tests that do not hurt it."""
-    settings = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 1s 1s 2s 2s 5s"}
+    settings = {
+        "enablePropertyFilter": "true",
+        "messageDelayLevel": "1s 1s 1s 2s 2s 5s",
+        "recallMessageEnable": "true",
+        "reviveInterval": "50",
+        "timerPrecisionMs": "100",
+    }
     with LocalBroker(settings) as broker:
         yield broker
 

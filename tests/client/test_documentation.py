@@ -23,7 +23,7 @@ PROGRAMS = [
 @pytest.fixture(scope="module")
 def namesrv() -> Iterator[str]:
     """A broker with what the page takes to be there."""
-    with LocalBroker() as broker:
+    with LocalBroker({"recallMessageEnable": "true"}) as broker:
         with Producer("earlier", namesrv=broker.namesrv) as producer:
             producer.send_batch(
                 [Message("orders", b"%d" % number, tags="paid") for number in range(2000)]

@@ -4,6 +4,7 @@ import copy
 import pickle
 import struct
 from array import array
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -60,6 +61,74 @@ def test_a_bare_message_has_no_properties() -> None:
 def test_timers_are_properties_too() -> None:
     assert Message("t", b"", delay_ms=1500).properties == {"TIMER_DELAY_MS": "1500"}
     assert Message("t", b"", deliver_at_ms=99).properties == {"TIMER_DELIVER_MS": "99"}
+    assert Message("t", b"", delay=1.5).properties == {"TIMER_DELAY_MS": "1500"}
+    assert Message("t", b"", delay=timedelta(minutes=1)).properties == {"TIMER_DELAY_MS": "60000"}
+    assert Message("t", b"", deliver_at=99).properties == {"TIMER_DELIVER_MS": "99"}
+    assert Message("t", b"", priority=3).properties == {"_SYS_MSG_PRIORITY_": "3"}
+
+
+def test_a_time_reads_as_it_was_set() -> None:
+    noon = datetime(2031, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    message = Message("t", b"", deliver_at=noon)
+    assert message.deliver_at == noon
+    assert message.deliver_at_ms == int(noon.timestamp() * 1000)
+    assert Message("t", b"", deliver_at=noon.replace(tzinfo=None)).deliver_at == noon.replace(
+        tzinfo=None
+    ).astimezone(UTC)
+    assert Message("t", b"", delay=2).delay == timedelta(seconds=2)
+    assert Message("t", b"", priority=0).priority == 0
+    bare = Message("t", b"")
+    assert (bare.delay, bare.delay_ms, bare.deliver_at, bare.priority) == (None, None, None, None)
+
+
+def test_a_message_has_one_time() -> None:
+    message = Message("t", b"", delay_level=3)
+    message.delay = 5
+    assert message.properties == {"TIMER_DELAY_MS": "5000"}
+    message.deliver_at = 7
+    assert message.properties == {"TIMER_DELIVER_MS": "7"}
+    message.delay_level = 2
+    assert message.properties == {"DELAY": "2"}
+    message.delay_level = 0
+    assert message.properties == {}
+    with pytest.raises(InvalidProperty, match="one time"):
+        Message("t", b"", delay=1, deliver_at=99)
+    with pytest.raises(InvalidProperty, match="one time"):
+        Message("t", b"", delay_level=1, delay_ms=5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delay": -1},
+        {"delay": float("inf")},
+        {"delay": float("nan")},
+        {"delay": timedelta.max},
+        {"delay_ms": -1},
+        {"deliver_at": datetime(1969, 1, 1, tzinfo=UTC)},
+        {"deliver_at": 2**62},
+        {"priority": -1},
+        {"priority": 2**31},
+    ],
+)
+def test_a_wrong_number_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidProperty):
+        Message("t", b"", **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"delay": "5"}, {"delay_ms": 1.5}, {"deliver_at": "now"}, {"priority": "high"}],
+)
+def test_a_wrong_kind_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        Message("t", b"", **wrong)
+
+
+def test_numbers_that_are_none_are_passed_over() -> None:
+    properties = {"TIMER_DELAY_MS": "soon", "TIMER_DELIVER_MS": "9" * 18, "_SYS_MSG_PRIORITY_": ""}
+    message = Message.of("t", b"", properties)
+    assert (message.delay, message.deliver_at, message.priority) == (None, None, None)
 
 
 def test_attributes_can_be_taken_back() -> None:

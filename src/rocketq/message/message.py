@@ -11,14 +11,18 @@ A `MessageExt` is a message as a broker stored it. It keeps the bytes of its rec
 looks at bodies only pays for bodies only.
 """
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from rocketq.common import numbers
 from rocketq.common.memory import Buffer
 from rocketq.common.signatures import SourceSignature
 from rocketq.message import compression, hosts, ids, names
 from rocketq.message.properties.codec import (
+    InvalidProperty,
     PropertyName,
     check_user_property,
     decode_properties,
@@ -29,6 +33,15 @@ from rocketq.message.queue import MessageQueue
 from rocketq.message.record import layout
 
 KEY_SEPARATOR: Final = " "
+_LATEST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: no datetime and no time-out needs more."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMES: Final = (
+    PropertyName.DELAY,
+    PropertyName.TIMER_DELAY_SEC,
+    PropertyName.TIMER_DELAY_MS,
+    PropertyName.TIMER_DELIVER_MS,
+)
 
 
 class Message:
@@ -56,8 +69,11 @@ class Message:
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
         delay_level: int = 0,
+        delay: float | timedelta | None = None,
         delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
         deliver_at_ms: int | None = None,
+        priority: int | None = None,
         sharding_key: str | None = None,
         flag: int = 0,
         wait_store_ok: bool = True,
@@ -69,7 +85,9 @@ class Message:
         properties: your own, for SQL selection or for the consumer. Names that RocketMQ
             uses itself are refused.
         delay_level: deliver later, by the broker's table of levels (1 is 1 s by default).
-        delay_ms, deliver_at_ms: deliver after a time or at one; needs a broker with timers.
+        delay, delay_ms: deliver after so many seconds (or a timedelta), or milliseconds.
+        deliver_at, deliver_at_ms: deliver at a datetime, or at milliseconds since 1970.
+        priority: the higher, the sooner, from 0 on; for topics of the type PRIORITY.
         sharding_key: messages with the same one go to the same queue.
         flag: a number of your own.
         wait_store_ok: whether the broker answers only when the message is as safe as it is
@@ -94,10 +112,24 @@ class Message:
             self.keys = keys
         if delay_level:
             self.delay_level = delay_level
-        if delay_ms is not None:
-            self._properties[PropertyName.TIMER_DELAY_MS] = str(delay_ms)
-        if deliver_at_ms is not None:
-            self._properties[PropertyName.TIMER_DELIVER_MS] = str(deliver_at_ms)
+        # One look for the many messages without a time.
+        if (
+            delay is not None
+            or delay_ms is not None
+            or deliver_at is not None
+            or deliver_at_ms is not None
+        ):
+            _check_one_time(delay_level or None, delay, delay_ms, deliver_at, deliver_at_ms)
+            if delay is not None:
+                self.delay = delay
+            elif delay_ms is not None:
+                self.delay_ms = delay_ms
+            elif deliver_at is not None:
+                self.deliver_at = deliver_at
+            else:
+                self.deliver_at_ms = deliver_at_ms
+        if priority is not None:
+            self.priority = priority
         if sharding_key:
             self.sharding_key = sharding_key
         if not wait_store_ok:
@@ -204,7 +236,70 @@ class Message:
     def delay_level(self, level: int) -> None:
         if not isinstance(level, int):
             raise TypeError(f"delay_level is a number, not {level!r}")
-        self._set(PropertyName.DELAY, str(level) if level else None)
+        if level:
+            self._set_time(PropertyName.DELAY, level)
+        else:
+            self._set(PropertyName.DELAY, None)
+
+    # A message has one time: setting any of these takes the others away.
+
+    @property
+    def delay(self) -> timedelta | None:
+        """How long it waits for its delivery. Set it to seconds, or to a timedelta."""
+        delay_ms = self.delay_ms
+        return None if delay_ms is None else timedelta(milliseconds=delay_ms)
+
+    @delay.setter
+    def delay(self, delay: float | timedelta | None) -> None:
+        self.delay_ms = None if delay is None else _milliseconds(delay)
+
+    @property
+    def delay_ms(self) -> int | None:
+        """The same in milliseconds."""
+        return self._number(PropertyName.TIMER_DELAY_MS)
+
+    @delay_ms.setter
+    def delay_ms(self, delay_ms: int | None) -> None:
+        if delay_ms is None:
+            self._set(PropertyName.TIMER_DELAY_MS, None)
+        else:
+            _check_number("delay_ms", delay_ms, _LATEST_MS)
+            self._set_time(PropertyName.TIMER_DELAY_MS, delay_ms)
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        """When it is delivered, in UTC. Set it to a datetime, or to milliseconds since 1970."""
+        at_ms = self.deliver_at_ms
+        return None if at_ms is None else _EPOCH + timedelta(milliseconds=at_ms)
+
+    @deliver_at.setter
+    def deliver_at(self, at: datetime | int | None) -> None:
+        # A datetime without a zone is one of this computer's.
+        self.deliver_at_ms = round(at.timestamp() * 1000) if isinstance(at, datetime) else at
+
+    @property
+    def deliver_at_ms(self) -> int | None:
+        """The same in milliseconds since 1970."""
+        return self._number(PropertyName.TIMER_DELIVER_MS)
+
+    @deliver_at_ms.setter
+    def deliver_at_ms(self, at_ms: int | None) -> None:
+        if at_ms is None:
+            self._set(PropertyName.TIMER_DELIVER_MS, None)
+        else:
+            _check_number("deliver_at", at_ms, _LATEST_MS)
+            self._set_time(PropertyName.TIMER_DELIVER_MS, at_ms)
+
+    @property
+    def priority(self) -> int | None:
+        """Which messages of a PRIORITY topic come first: those with the highest number."""
+        return self._number(PropertyName.PRIORITY)
+
+    @priority.setter
+    def priority(self, priority: int | None) -> None:
+        if priority is not None:
+            _check_number("priority", priority, numbers.INT32_MAX)
+        self._set(PropertyName.PRIORITY, None if priority is None else str(priority))
 
     @property
     def sharding_key(self) -> str | None:
@@ -242,6 +337,16 @@ class Message:
         else:
             self.properties[name] = value
 
+    def _set_time(self, name: str, number: int) -> None:
+        for other in _TIMES:
+            self._set(other, None)
+        self._set(name, str(number))
+
+    def _number(self, name: str) -> int | None:
+        """A property that is a natural number; None where there is none, or something else."""
+        text = self.get_property(name)
+        return numbers.parse_natural(text, _LATEST_MS)
+
     # A message made by a user has all its parts; only a stored one loads them on demand.
 
     def _load_topic(self) -> str:
@@ -275,6 +380,30 @@ def _check_property(name: str, value: str) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
         raise TypeError(f"properties are texts: {name!r} has the value {value!r}")
     check_user_property(name, value)
+
+
+def _check_number(name: str, number: int, most: int) -> None:
+    if not isinstance(number, int):
+        raise TypeError(f"{name} is a whole number, not {number!r}")
+    if not 0 <= number <= most:
+        raise InvalidProperty(f"{name} must lie between 0 and {most}, not at {number}")
+
+
+def _check_one_time(*times: object) -> None:
+    if sum([time is not None for time in times]) > 1:
+        raise InvalidProperty(
+            "a message has one time: give delay_level, delay, delay_ms, deliver_at or deliver_at_ms"
+        )
+
+
+def _milliseconds(delay: float | timedelta) -> int:
+    if isinstance(delay, timedelta):
+        return round(delay.total_seconds() * 1000)
+    if not isinstance(delay, (int, float)):
+        raise TypeError(f"delay is a number of seconds or a timedelta, not {delay!r}")
+    if not math.isfinite(delay):
+        raise InvalidProperty(f"nobody waits for {delay} seconds")
+    return round(delay * 1000)
 
 
 def _body_of(body: Buffer) -> bytes:

@@ -149,7 +149,7 @@ def test_a_batch_has_one_topic() -> None:
 
 
 def test_a_batch_takes_no_delayed_messages() -> None:
-    with pytest.raises(InvalidMessage, match="delayed"):
+    with pytest.raises(InvalidMessage, match="a delay"):
         preparation().batches([Message("t", b"x", delay_level=1)])
 
 

@@ -27,6 +27,7 @@ import signal
 import typing
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
 
@@ -56,8 +57,11 @@ class SendOptions(TypedDict, total=False):
     keys: str | list[str]
     headers: Mapping[str, str]
     delay_level: int
+    delay: float | timedelta
     delay_ms: int
+    deliver_at: datetime | int
     deliver_at_ms: int
+    priority: int
     order_by: str
     """Messages with the same text keep their order (they share a queue)."""
 
@@ -238,8 +242,11 @@ def message_of(destination: str, payload: Any, **options: Unpack[SendOptions]) -
         keys=options.get("keys", ()),
         properties={CONTENT_TYPE: content_type, **options.get("headers", {})},
         delay_level=options.get("delay_level", 0),
+        delay=options.get("delay"),
         delay_ms=options.get("delay_ms"),
+        deliver_at=options.get("deliver_at"),
         deliver_at_ms=options.get("deliver_at_ms"),
+        priority=options.get("priority"),
         sharding_key=options.get("order_by"),
     )
 

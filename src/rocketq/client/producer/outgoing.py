@@ -232,7 +232,9 @@ class Preparation:
             if message.wait_store_ok != waits:
                 raise InvalidMessage("all messages of a batch need the same wait_store_ok")
             if not can_batch(message):
-                raise InvalidMessage("delayed and transaction messages cannot go in a batch")
+                raise InvalidMessage(
+                    "messages with a delay, a priority or a transaction cannot go in a batch"
+                )
 
 
 def can_batch(message: Message) -> bool:
@@ -240,6 +242,7 @@ def can_batch(message: Message) -> bool:
     properties = message.properties
     return (
         _DELAYED.isdisjoint(properties)
+        and PropertyName.PRIORITY not in properties  # which says the queue, for each its own
         and PropertyName.TRANSACTION_PREPARED not in properties
         and PropertyName.MESSAGE_TYPE not in properties
     )
