@@ -201,7 +201,7 @@ def test_nobody_online_is_an_error(tool: Tool) -> None:
 def test_the_cluster_is_a_row_a_broker(tool: Tool) -> None:
     head, row = tool.lines("clusterList")
     assert "#InTPS(LOAD)" in head
-    assert row.split()[:5] == ["DefaultCluster", "broker-a", "0", tool.broker.address, "V5_3_3"]
+    assert row.split()[:5] == ["DefaultCluster", "broker-a", "0", tool.broker.address, "V5_5_0"]
     more, _ = tool.lines("clusterList", "-m")
     assert columns(more)[-1] == "#OutTotalToday"
 

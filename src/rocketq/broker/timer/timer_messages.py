@@ -79,6 +79,7 @@ _SLOTS_A_TURN: Final = 4_096
 _RETRY_S: Final = 0.1
 _LOOK_AGAIN_S: Final = 0.02
 _CLEANING_S: Final = 30.0
+_SAVED_EVERY_MS: Final = 3_600_000
 
 _DECIDED: Final = (SysFlag.TRANSACTION_NONE, SysFlag.TRANSACTION_COMMIT)
 _HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
@@ -111,6 +112,7 @@ class TimerMessages:
         self._synced_to = 0
         self._placed = 0
         self._delivered = 0
+        self._delivered_saved = 0
         self._rates = (0.0, 0.0)
         self._rated_at = (0.0, 0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -207,6 +209,8 @@ class TimerMessages:
         oldest_ms = now_ms - _WHEEL_REACH * self._precision_ms
         read_ms = max(progress.read_ms, oldest_ms) if progress.read_ms > 0 else now_ms
         self._read_ms = read_ms - read_ms % self._precision_ms
+        if not progress.read_ms:
+            self._saved = progress._replace(read_ms=self._read_ms)
         last_unit = replay(
             self._log, self._wheel, progress.log_flushed, self._read_ms, self._is_whole
         )
@@ -482,12 +486,17 @@ class TimerMessages:
         """
         log_end = self._store.max_physical_offset
         progress = self._progress()
+        # Time alone moves the place up to which slots were delivered, and every second. What
+        # was found empty may be looked at again after a crash: it is written once an hour.
         has_moved = (
-            progress.read_ms != self._saved.read_ms
-            or progress.queue_offset != self._saved.queue_offset
+            progress.queue_offset != self._saved.queue_offset
+            or self._delivered != self._delivered_saved
+            or abs(progress.read_ms - self._saved.read_ms) >= _SAVED_EVERY_MS
         )
+        delivered = self._delivered
         if not has_moved or not await self._durable(log_end):
             return
+        self._delivered_saved = delivered
         self._version.advance()
         pages = self._wheel.take_dirty()
         end, since = self._log.end, self._synced_to
