@@ -70,6 +70,18 @@ def test_a_hot_module_is_compiled_from_its_present_source(module: str) -> None:
     assert not newer, f"{module} was compiled before {newer} changed; {BUILD_AGAIN}"
 
 
+@pytest.mark.parametrize("module", hot_modules())
+def test_mypy_reads_the_code_of_a_hot_module(module: str) -> None:
+    assert not source(module, ".pyi").exists(), "mypy would read it instead of the code"
+
+
+@pytest.mark.parametrize("module", hot_modules())
+def test_free_lists_are_asked_for_where_cython_honours_it(module: str) -> None:
+    pxd = source(module, ".pxd")
+    text = pxd.read_text() if pxd.exists() else ""
+    assert "freelist" not in text, "it is ignored here: put it on the class in the .py, with cclass"
+
+
 def test_no_compiled_file_hides_a_source_that_is_not_hot() -> None:
     listed = {compiled(module) for module in hot_modules()}
     stray = [

@@ -164,7 +164,7 @@ async def test_a_queue_that_is_being_mended_is_left_out(tmp_path: Path) -> None:
         house.join("slow")
         for queue_id in range(2):
             house.offsets.commit("slow", "topic", queue_id, 1)
-        damaged = store.find_queue("topic", 0)
+        damaged = store._queues.find("topic", 0)
         assert damaged is not None
         assert store._queues.suspect(damaged, 0)
 

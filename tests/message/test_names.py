@@ -53,7 +53,6 @@ def test_derived_topics_are_recognised() -> None:
     assert names.reply_topic("c") == "c_REPLY_TOPIC"
     assert names.is_retry_topic("%RETRY%g")
     assert names.is_dlq_topic("%DLQ%g")
-    assert names.is_lmq("%LMQ%q")
     assert not names.is_retry_topic("orders")
 
 

@@ -17,7 +17,6 @@ from rocketq.common.errors import RocketqError
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
-LMQ_PREFIX: Final = "%LMQ%"
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 NAMESPACE_SEPARATOR: Final = "%"
@@ -159,10 +158,6 @@ def is_retry_topic(topic: str) -> bool:
 
 def is_dlq_topic(topic: str) -> bool:
     return topic.startswith(DLQ_PREFIX)
-
-
-def is_lmq(topic: str) -> bool:
-    return topic.startswith(LMQ_PREFIX)
 
 
 def is_system_topic(topic: str, also: Collection[str] = ()) -> bool:

@@ -20,11 +20,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final
 
+from rocketq.common import memory
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
 from rocketq.common.slices import in_slices
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_system_topic
+from rocketq.message.record import layout
 from rocketq.message.record.reader import check_record, decode_record, read_record
 from rocketq.message.record.writer import InvalidRecord
 from rocketq.store.arrival import ArrivalListener
@@ -45,7 +47,7 @@ from rocketq.store.log.append import Appender
 from rocketq.store.log.cold_data import ColdData, ColdRange
 from rocketq.store.log.commit_log import CommitLog
 from rocketq.store.message_inner import MessageInner
-from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry
+from rocketq.store.queues.consume_queue import QueueEntry
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.queues.queue_table import take_queue_table, write_queue_table
 from rocketq.store.queues.reader import QueueReader
@@ -73,6 +75,8 @@ _SETTLED: Final = (
     "broker_role",
 )
 _HOUSEKEEPING_S: Final = 1.0
+# Up to the end of the store timestamp, wherever it lies.
+_HEAD_SIZE: Final = layout.store_time_at(layout.BORN_V6) + 8
 _IDLE_S: Final = 60.0
 
 
@@ -601,20 +605,16 @@ class MessageStore:
         return read_record(record).store_timestamp if record is not None else -1
 
     def _store_time(self, entry: QueueEntry) -> int:
-        head = self._log.read(entry.position, min(entry.size, 76))
-        if head is None or entry.size < 76:
+        head = self._log.read(entry.position, min(entry.size, _HEAD_SIZE))
+        if head is None or entry.size < _HEAD_SIZE:
             return -1
-        born_v6 = head[39] & 0x10
-        at = 68 if born_v6 else 56
-        return int.from_bytes(head[at : at + 8], "big", signed=True)
+        sys_flag = memory.get32(head, layout.SYS_FLAG_AT)
+        return memory.get64(head, layout.store_time_at(sys_flag))
 
     def entries(self, topic: str, queue_id: int, offset: int, count: int) -> Iterator[QueueEntry]:
         """The entries of a queue from a number on; fillers (`is_filler`) stand for lost ones."""
         queue = self._queues.find(topic, queue_id)
         return queue.entries(offset, count) if queue is not None else iter(())
-
-    def find_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        return self._queues.find(topic, queue_id)
 
     def is_ready(self, topic: str, queue_id: int) -> bool:
         """Whether a message can go into a queue without a file being made or opened for it."""
@@ -783,10 +783,10 @@ def _both(
 def _memory_bytes(config: StoreConfig) -> int:
     """How far behind the end of the log messages still count as being in memory."""
     try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
-        memory = 8 << 30
-    return memory * config.access_message_in_memory_max_ratio // 100
+        total = 8 << 30
+    return total * config.access_message_in_memory_max_ratio // 100
 
 
 def _mapped_limit(config: StoreConfig) -> int:

@@ -8,7 +8,6 @@ from rocketq.store.results cimport GetResult as GetResultType
 
 
 @cython.final
-@cython.freelist(64)
 cdef class _Pull:
     cdef PullFieldsType asked
     cdef CommandType reply_to

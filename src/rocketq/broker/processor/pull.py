@@ -20,6 +20,8 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from functools import partial
 from typing import Final
 
+import cython
+
 from rocketq.broker import remarks
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.config import LiveConfig
@@ -82,6 +84,8 @@ class Forbidden(RequestRejected):
         self.by = by
 
 
+@cython.freelist(64)
+@cython.cclass
 class _Pull:
     """One pull under way: the request, and what the checks found out about it."""
 

@@ -38,6 +38,7 @@ from rocketq.message.properties.codec import (
     encode_properties,
     get_property,
 )
+from rocketq.message.record import layout
 from rocketq.remoting import (
     Command,
     Connection,
@@ -82,7 +83,8 @@ _REFUSED: Final = {
     ),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (
         ResponseCode.MESSAGE_ILLEGAL,
-        "the message is illegal: its properties are longer than 32767 bytes",
+        "the message is illegal: its properties are longer than "
+        f"{layout.MAX_PROPERTIES_SIZE} bytes",
     ),
     PutStatus.OS_PAGE_CACHE_BUSY: (
         ResponseCode.SYSTEM_BUSY,

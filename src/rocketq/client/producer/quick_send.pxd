@@ -3,6 +3,7 @@
 cimport cython
 
 cimport rocketq.client.producer.result as receipts
+cimport rocketq.message.record.layout as layout
 cimport rocketq.remoting.wire.command as commands
 from rocketq.client.producer.result cimport SendResult as SendResultType
 from rocketq.remoting.hot.send cimport SendTemplate as SendTemplateType

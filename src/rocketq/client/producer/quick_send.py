@@ -26,6 +26,7 @@ from rocketq.message.ids import UniqueIds
 from rocketq.message.message import Message
 from rocketq.message.properties.codec import encode_properties
 from rocketq.message.queue import MessageQueue
+from rocketq.message.record import layout
 from rocketq.remoting.errors import RequestTimeout
 from rocketq.remoting.hot.send import SendTemplate
 from rocketq.remoting.link.connection import Connection
@@ -162,7 +163,7 @@ class QuickSends:
         encoded = b"UNIQ_KEY\x01%b\x02" % msg_id.encode()
         if properties:
             encoded = encode_properties(properties) + encoded
-            if len(encoded) > 32_767:
+            if len(encoded) > layout.MAX_PROPERTIES_SIZE:
                 return None
         lane = ring.next_lane()
         born_ms = int(_now() * 1000)

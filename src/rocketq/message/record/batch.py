@@ -36,7 +36,10 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
         body = message.body
         properties = message.encoded_properties()
         if len(properties) > layout.MAX_PROPERTIES_SIZE:
-            raise InvalidBatch(f"{len(properties)} bytes of properties, at most 32767 may be")
+            raise InvalidBatch(
+                f"{len(properties)} bytes of properties, "
+                f"at most {layout.MAX_PROPERTIES_SIZE} may be"
+            )
         size = layout.ITEM_FIXED_SIZE + len(body) + len(properties)
         parts.append(_HEAD.pack(size, 0, 0, message.flag, len(body)))
         parts.append(body)

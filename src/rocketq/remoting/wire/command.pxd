@@ -27,7 +27,6 @@ cdef int _last_opaque
 cdef Py_ssize_t _COPIED_SIZE
 
 
-@cython.freelist(64)
 cdef class Command:
     cdef public int code
     cdef public int language

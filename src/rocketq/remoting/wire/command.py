@@ -22,6 +22,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import cython
 import orjson
 
 from rocketq.common import json, memory
@@ -73,6 +74,8 @@ class Entry:
     is_escaped: bool
 
 
+@cython.freelist(64)
+@cython.cclass
 class Command:
     """A request or a response."""
 

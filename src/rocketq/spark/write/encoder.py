@@ -161,7 +161,8 @@ class BatchRows:
                         raise UnfitRow(row, f"property {name!r} contains character 1 or 2")
                     size += self._names.size(entry) + self._values.size(entry) + 2
         if size > layout.MAX_PROPERTIES_SIZE:
-            raise UnfitRow(row, f"its properties take {size} bytes, 32767 may be")
+            limit = layout.MAX_PROPERTIES_SIZE
+            raise UnfitRow(row, f"its properties take {size} bytes, {limit} may be")
         return size
 
     def _entry_size(self, texts: Texts, row: int, name_size: int) -> int:
