@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rocketq.client.blocking.consumers import PullConsumer as PullConsumer
     from rocketq.client.blocking.consumers import PullSchedule as PullSchedule
     from rocketq.client.blocking.consumers import PushConsumer as PushConsumer
+    from rocketq.client.blocking.consumers import SimpleConsumer as SimpleConsumer
     from rocketq.client.blocking.producer import Producer as Producer
     from rocketq.client.blocking.producer import TransactionProducer as TransactionProducer
     from rocketq.client.names import *  # noqa: F403

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rocketq.client.consumer.pull.consumer import PullConsumer as PullConsumer
     from rocketq.client.consumer.pull.schedule import PullSchedule as PullSchedule
     from rocketq.client.consumer.push.consumer import PushConsumer as PushConsumer
+    from rocketq.client.consumer.simple.consumer import SimpleConsumer as SimpleConsumer
     from rocketq.client.extras.template import Template as Template
     from rocketq.client.names import *  # noqa: F403
     from rocketq.client.producer.producer import Producer as Producer

@@ -19,6 +19,7 @@ SAYS = {
     "ordered": "order-4: created -> paid -> shipped -> delivered",
     "quick_start": "10 messages consumed",
     "request_reply": "a lamp costs 28",
+    "simple_consumer": "10 parcels delivered",
     "transaction": "announced: three books",
 }
 

@@ -22,6 +22,8 @@ from rocketq.client.consumer.options import (
     PullOptions,
     PushConfig,
     PushOptions,
+    SimpleConfig,
+    SimpleOptions,
 )
 from rocketq.client.errors import InvalidSettings
 from rocketq.client.producer.options import ProducerConfig, ProducerOptions
@@ -67,7 +69,11 @@ def test_importing_rocketq_loads_no_sdk() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
+    "name",
+    [
+        *("LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "SimpleConsumer"),
+        "TransactionProducer",
+    ],
 )
 def test_a_blocking_class_has_the_methods_of_its_twin(name: str) -> None:
     blocking, twin = getattr(rocketq, name), getattr(rocketq.aio, name)
@@ -88,6 +94,7 @@ def test_a_blocking_class_has_the_methods_of_its_twin(name: str) -> None:
         (PushOptions, PushConfig),
         (LitePullOptions, LitePullConfig),
         (PullOptions, PullConfig),
+        (SimpleOptions, SimpleConfig),
     ],
     ids=lambda kind: kind.__name__,
 )
@@ -104,6 +111,7 @@ def test_options_and_configurations_agree(options: type, config: type) -> None:
         ("LitePullConsumer", LitePullConfig),
         ("Producer", ProducerConfig),
         ("PullConsumer", PullConfig),
+        ("SimpleConsumer", SimpleConfig),
         ("PushConsumer", PushConfig),
         ("TransactionProducer", ProducerConfig),
     ],

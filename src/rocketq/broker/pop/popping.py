@@ -18,13 +18,7 @@ from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop.ordered_queues import OrderedQueues
-from rocketq.broker.pop.receipt import (
-    ORDERED_QUEUE,
-    RetryKind,
-    real_topic,
-    retry_topic_v1,
-    retry_topic_v2,
-)
+from rocketq.broker.pop.receipt import ORDERED_QUEUE
 from rocketq.broker.pop.revive_log import CheckPoint, ReviveLog
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -34,6 +28,7 @@ from rocketq.common.clock import Clock
 from rocketq.common.numbers import parse_natural
 from rocketq.filter import MessageFilter
 from rocketq.message.names import is_retry_topic
+from rocketq.message.pop_topics import RetryKind, real_topic, retry_topic_v1, retry_topic_v2
 from rocketq.message.properties.codec import append_property, get_property
 from rocketq.message.record.reader import decode_records
 from rocketq.message.record.writer import new_record

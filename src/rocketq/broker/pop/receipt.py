@@ -9,7 +9,7 @@ nothing in it can be trusted more than any other text.
 from typing import Final, NamedTuple
 
 from rocketq.common.numbers import INT32_MAX, INT64_MAX, parse_natural
-from rocketq.message import names
+from rocketq.message.pop_topics import RetryKind
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 
@@ -17,31 +17,6 @@ ORDERED_QUEUE: Final = 999
 """Stands for a revive queue where order is kept: there is no check point."""
 
 _LONGEST: Final = 1_024
-
-
-class RetryKind:
-    """Which topic of a group a popped message came from, as one character."""
-
-    NORMAL: Final = "0"
-    RETRY_V1: Final = "1"
-    RETRY_V2: Final = "2"
-
-    ALL: Final = (NORMAL, RETRY_V1, RETRY_V2)
-
-
-def retry_topic_v1(group: str, topic: str) -> str:
-    return f"{names.RETRY_PREFIX}{group}_{topic}"
-
-
-def retry_topic_v2(group: str, topic: str) -> str:
-    return f"{names.RETRY_PREFIX}{group}+{topic}"
-
-
-def real_topic(group: str, topic: str, kind: str) -> str:
-    """The topic that holds a message of a kind."""
-    if kind == RetryKind.RETRY_V1:
-        return retry_topic_v1(group, topic)
-    return retry_topic_v2(group, topic) if kind == RetryKind.RETRY_V2 else topic
 
 
 class Receipt(NamedTuple):

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.pop.receipt import retry_topic_v1, retry_topic_v2
 from rocketq.broker.pop.revive_log import (
     ACK_TAG,
     BATCH_ACK_TAG,
@@ -37,6 +36,7 @@ from rocketq.broker.timer import TimerMessages
 from rocketq.common.service import asked_to_stop
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_retry_topic
+from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2
 from rocketq.message.properties.codec import get_property, set_property
 from rocketq.store import MessageStore, PutStatus
 

@@ -10,13 +10,14 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop import HeldPops, OrderedQueues, Receipt, ReviveLog
 from rocketq.broker.pop.held_pops import ALL_QUEUES
 from rocketq.broker.pop.ordered_queues import NOT_THERE, OTHER_POP
-from rocketq.broker.pop.receipt import ORDERED_QUEUE, RetryKind, real_topic
+from rocketq.broker.pop.receipt import ORDERED_QUEUE
 from rocketq.broker.pop.revive_log import MOST_MESSAGES, CheckPoint, CheckPointKey
 from rocketq.broker.processor.send import check_stored
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import INT64_MAX
+from rocketq.message.pop_topics import RetryKind, real_topic
 from rocketq.remoting import (
     Command,
     Connection,

@@ -8,13 +8,13 @@ from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop import HeldPops, PopAnswer, Popping
 from rocketq.broker.pop.held_pops import ALL_QUEUES, HeldPop, Key
-from rocketq.broker.pop.receipt import retry_topic_v1, retry_topic_v2
 from rocketq.broker.processor.pull import Forbidden
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.filter import TAG, FilterError, MessageFilter, TagFilter, filter_for
 from rocketq.message.flags import Permission
+from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2
 from rocketq.remoting import (
     Command,
     Connection,

@@ -19,6 +19,7 @@ from rocketq.client.consumer.pull import consumer as aio_pull
 from rocketq.client.consumer.pull import schedule as aio_schedule
 from rocketq.client.consumer.push import consumer as aio_push
 from rocketq.client.consumer.push.listener import ListenerFunction
+from rocketq.client.consumer.simple import consumer as aio_simple
 from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
 
@@ -28,7 +29,7 @@ C = TypeVar("C", bound=aio_schedule.PullCallback)
 
 
 class ConsumerFace(Face[A]):
-    """What the three blocking consumers have in common."""
+    """What the blocking consumers have in common."""
 
     message_queues = blocking(Consumer.message_queues)
 
@@ -134,6 +135,20 @@ class PullConsumer(ConsumerFace[aio_pull.PullConsumer]):
     max_offset = blocking(aio_pull.PullConsumer.max_offset)
     min_offset = blocking(aio_pull.PullConsumer.min_offset)
     search_offset = blocking(aio_pull.PullConsumer.search_offset)
+
+
+class SimpleConsumer(ConsumerFace[aio_simple.SimpleConsumer]):
+    """Takes messages on request, one acknowledgement each."""
+
+    @arguments_of(aio_simple.SimpleConsumer)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(aio_simple.SimpleConsumer(*arguments, **options))
+
+    subscribe = blocking(aio_simple.SimpleConsumer.subscribe)
+    unsubscribe = on_loop(aio_simple.SimpleConsumer.unsubscribe)
+    receive = blocking(aio_simple.SimpleConsumer.receive)
+    ack = blocking(aio_simple.SimpleConsumer.ack)
+    change_invisible = blocking(aio_simple.SimpleConsumer.change_invisible)
 
 
 class PullSchedule(Face[aio_schedule.PullSchedule]):

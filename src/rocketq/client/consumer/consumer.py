@@ -1,11 +1,11 @@
-"""What the three public consumers have in common: their group, their life, names of queues."""
+"""What the public consumers have in common: their group, their life, names of queues."""
 
 from types import TracebackType
 from typing import ClassVar, Generic, Self, TypeVar
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.consumer.member import Member
-from rocketq.client.consumer.options import ConsumerConfig
+from rocketq.client.consumer.options import GroupConfig
 from rocketq.client.consumer.subscription import Subscriptions
 from rocketq.client.errors import ClientClosed, ClientNotStarted, InvalidSettings, InvalidState
 from rocketq.message.names import (
@@ -26,7 +26,7 @@ class Consumer(Generic[M]):
     _IS_STREAM: ClassVar[bool] = True
     """Whether requests are marked as part of a stream, as RocketMQ's pull consumers do."""
 
-    def __init__(self, group: str, config: ConsumerConfig) -> None:
+    def __init__(self, group: str, config: GroupConfig) -> None:
         validate_group(group)
         if group == DEFAULT_CONSUMER_GROUP:
             # RocketMQ's placeholder: everybody else would have it too.

@@ -1,10 +1,10 @@
-"""A consumer at work, as its group and its brokers see it; the same for all three kinds.
+"""A consumer at work, as its group and its brokers see it; the same for all kinds.
 
     start   offsets loaded, group announced, routes found, heartbeat, then its own beginning
     close   its own end, then the offsets stored and the group left
 
 In between it takes part in the rebalance of its topics and answers what brokers ask of a client
-(`ClientInstance`). The three kinds differ in what they do with the queues they get.
+(`ClientInstance`). The kinds differ in what they do with the queues they get.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from rocketq.client.callbacks import tell
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.consumer.offset_store import LocalOffsetStore, OffsetStore, RemoteOffsetStore
-from rocketq.client.consumer.options import ConsumerConfig
+from rocketq.client.consumer.options import GroupConfig
 from rocketq.client.consumer.process_queue import ProcessQueue
 from rocketq.client.consumer.rebalance import AssignmentListener, Rebalance
 from rocketq.client.consumer.running_info import running_info
@@ -44,7 +44,7 @@ class Member:
         self,
         instance: ClientInstance,
         group: str,
-        config: ConsumerConfig,
+        config: GroupConfig,
         subscriptions: Subscriptions,
     ) -> None:
         self.instance = instance

@@ -1,10 +1,12 @@
-"""The options of the three consumers, each declared once.
+"""The options of the consumers, each declared once.
 
-ConsumerConfig      what all have: topics, group, rebalance
-├── FetchConfig     what the two have that fetch ahead: where to start, how much to cache
-│   ├── PushConfig
-│   └── LitePullConfig
-└── PullConfig
+GroupConfig             what all have: topics
+├── ConsumerConfig      what those have that share queues: the rebalance
+│   ├── FetchConfig     what the two have that fetch ahead: where to start, how much to cache
+│   │   ├── PushConfig
+│   │   └── LitePullConfig
+│   └── PullConfig
+└── SimpleConfig
 """
 
 from __future__ import annotations
@@ -41,10 +43,15 @@ _RETRY_S: Final = 1.0
 _HALF_AN_HOUR_MS: Final = 30 * 60 * 1000
 
 
-class ConsumerOptions(ClientOptions, total=False):
-    """The keyword arguments of every consumer; `ConsumerConfig` explains them."""
+class GroupOptions(ClientOptions, total=False):
+    """The keyword arguments of every consumer; `GroupConfig` explains them."""
 
     topics: Topics
+
+
+class ConsumerOptions(GroupOptions, total=False):
+    """Those of the consumers that share queues; `ConsumerConfig` explains them."""
+
     message_model: MessageModel
     allocation: AllocationStrategy
     filters: Sequence[FilterHook]
@@ -106,8 +113,17 @@ class PullOptions(ConsumerOptions, total=False):
     suspend_timeout_ms: int
 
 
+class SimpleOptions(GroupOptions, total=False):
+    """Those of a simple consumer; `SimpleConfig` explains them."""
+
+    consume_from: ConsumeFrom | StartName
+    orderly: bool
+    invisible_s: float
+    wait_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig(ClientConfig):
+class GroupConfig(ClientConfig):
     """Settings of a consumer, beyond those of every client."""
 
     topics: Topics = option(
@@ -115,6 +131,44 @@ class ConsumerConfig(ClientConfig):
         'One topic, several, or a mapping to what is wanted of each: "*", tags as "paid || sent", '
         'or Sql("total > 100").',
     )
+
+    # What a consumer is to its group where its options do not say otherwise.
+
+    @property
+    def allocation(self) -> AllocationStrategy:
+        return Average()
+
+    @property
+    def on_assignment(self) -> AssignmentListener | None:
+        return None
+
+    @property
+    def offset_folder(self) -> str | Path | None:
+        return None
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return False
+
+    @property
+    def wire_model(self) -> str:
+        """The message model in RocketMQ's words."""
+        return "CLUSTERING"
+
+    @property
+    def starts_from(self) -> ConsumeFrom:
+        """Where a group begins that has no offset stored."""
+        return ConsumeFrom.LAST
+
+    @property
+    def timing(self) -> RebalanceTiming:
+        return RebalanceTiming()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(GroupConfig):
+    """Settings of a consumer that shares queues with its group."""
+
     message_model: MessageModel = option(
         "clustering",
         '"clustering" shares the messages among the group, "broadcasting" gives each member all of '
@@ -152,13 +206,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def wire_model(self) -> str:
-        """The message model in RocketMQ's words."""
         return self.message_model.upper()
-
-    @property
-    def starts_from(self) -> ConsumeFrom:
-        """Where a group begins that has no offset stored."""
-        return ConsumeFrom.LAST
 
     @property
     def timing(self) -> RebalanceTiming:
@@ -386,3 +434,30 @@ class PullConfig(ConsumerConfig):
                 f"suspend_timeout_ms ({self.suspend_timeout_ms}) must not be below suspend_ms "
                 f"({self.suspend_ms}): brokers hold requests that long"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleConfig(GroupConfig):
+    """Settings of a simple consumer."""
+
+    consume_from: ConsumeFrom | StartName = option(
+        "last", 'Where a group starts that has no offset stored: "last" or "first".'
+    )
+    orderly: bool = option(
+        False, "A queue gives nothing more until all that was received of it is acknowledged."
+    )
+    invisible_s: float = option(
+        60.0, "How long others do not get what `receive` took, unless it is told.", above=0
+    )
+    wait_s: float = option(
+        15.0, "How long `receive` waits for a message, unless it is told.", low=0
+    )
+
+    def __post_init__(self) -> None:
+        GroupConfig.__post_init__(self)
+        if self.starts_from is ConsumeFrom.TIMESTAMP:
+            raise InvalidSettings("a consumer that pops starts from 'last' or 'first'")
+
+    @property
+    def starts_from(self) -> ConsumeFrom:
+        return ConsumeFrom.of(self.consume_from)

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.config import ClientConfig
 from rocketq.client.consumer.offset_store import OffsetStore
-from rocketq.client.consumer.options import ConsumerConfig
+from rocketq.client.consumer.options import GroupConfig
 from rocketq.client.consumer.process_queue import Piece, ProcessQueue
 from rocketq.client.consumer.statistics import ConsumerStatistics, TopicStatistics
 from rocketq.client.consumer.subscription import Subscriptions
@@ -36,7 +36,7 @@ class Reporting(Protocol):
     @property
     def instance(self) -> ClientInstance: ...
     @property
-    def config(self) -> ConsumerConfig: ...
+    def config(self) -> GroupConfig: ...
     @property
     def consume_type(self) -> str: ...
     @property
@@ -126,7 +126,7 @@ def _consume_status(statistics: TopicStatistics, now_ms: int) -> ConsumeStatus:
     )
 
 
-def _settings(config: ConsumerConfig) -> dict[str, str]:
+def _settings(config: GroupConfig) -> dict[str, str]:
     """The plain ones among a consumer's settings; not those of the client, secrets among them."""
     of_client = {field.name for field in dataclasses.fields(ClientConfig)}
     values: Mapping[str, Any] = {

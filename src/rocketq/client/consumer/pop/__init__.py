@@ -1,0 +1,1 @@
+"""What consumers have in common that pop: requests, receipts."""
