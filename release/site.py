@@ -15,7 +15,7 @@ _WIDE = 80
 
 _CLASSES = (
     "Message MessageExt MessageQueue Producer TransactionProducer SendResult SendStatus"
-    " PushConsumer LitePullConsumer PullConsumer PullResult PullSchedule ConsumeFrom"
+    " PushConsumer SimpleConsumer LitePullConsumer PullConsumer PullResult PullSchedule ConsumeFrom"
     " ConsumeLater ConsumeStatus"
     " Delivery Sql AllocationStrategy Average AverageByCircle ConsistentHash MachineRoom"
     " MachineRoomNearby FixedQueues TransactionState RocketqHandler"

@@ -54,17 +54,20 @@ class Member:
         self.started_ms = instance.clock.now_ms()
         self.statistics = ConsumerStatistics(instance.clock)
         self.offsets = self._offset_store()
-        self.rebalance = Rebalance(
-            self,
-            instance,
-            self.group,
-            strategy=config.allocation,
-            is_broadcasting=config.is_broadcasting,
-            timing=config.timing,
-        )
+        self.rebalance = self._make_rebalance()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_registered = False
         self._is_closing = False
+
+    def _make_rebalance(self) -> Rebalance:
+        return Rebalance(
+            self,
+            self.instance,
+            self.group,
+            strategy=self.config.allocation,
+            is_broadcasting=self.config.is_broadcasting,
+            timing=self.config.timing,
+        )
 
     def _offset_store(self) -> OffsetStore:
         if self.config.is_broadcasting:

@@ -32,6 +32,7 @@ from rocketq.client.options import option
 from rocketq.message.names import TRACE_TOPIC
 
 MessageModel: TypeAlias = Literal["clustering", "broadcasting"]
+RebalanceBy: TypeAlias = Literal["client", "broker"]
 StartName: TypeAlias = Literal["last", "first", "timestamp"]
 Moment: TypeAlias = int | float | str | datetime
 """Milliseconds since 1970, a datetime, or RocketMQ's `yyyyMMddHHmmss`."""
@@ -39,6 +40,7 @@ Moment: TypeAlias = int | float | str | datetime
 DEFAULT_MAX_RECONSUME_TIMES: Final = 16
 MAX_BATCH_SIZE: Final = 1024
 _MIB: Final = 1 << 20
+_BROKER_STRATEGIES: Final = frozenset({"AVG", "AVG_BY_CIRCLE"})
 _RETRY_S: Final = 1.0
 _HALF_AN_HOUR_MS: Final = 30 * 60 * 1000
 
@@ -93,6 +95,10 @@ class PushOptions(FetchOptions, total=False):
     trace: bool | str
     lock_interval_ms: int
     close_timeout_s: float
+    rebalance: RebalanceBy
+    pop_invisible_s: float
+    pop_poll_s: float
+    pop_threshold: int
 
 
 class LitePullOptions(FetchOptions, total=False):
@@ -335,6 +341,35 @@ class PushConfig(FetchConfig):
         20_000, "How often orderly consumers renew their locks at the brokers.", low=1
     )
     close_timeout_s: float = option(10.0, "How long `close` waits for listeners.", low=0)
+    rebalance: RebalanceBy = option(
+        "client",
+        'Who shares the queues out: "client", or "broker", which also says whether they are pulled '
+        "or popped (mqadmin setConsumeMode); needs brokers of RocketMQ 5, or rocketq's.",
+    )
+    pop_invisible_s: float = option(
+        60.0, "How long others do not get what was popped.", low=5, high=300
+    )
+    pop_poll_s: float = option(
+        15.0, "How long a broker may hold a pop for which there is nothing.", low=0, high=600
+    )
+    pop_threshold: int = option(
+        96, "Popping a queue pauses with more of it not acknowledged.", low=1, high=65_535
+    )
+
+    def __post_init__(self) -> None:
+        FetchConfig.__post_init__(self)
+        if self.rebalance not in ("client", "broker"):
+            raise InvalidSettings(f"rebalance is 'client' or 'broker', not {self.rebalance!r}")
+        if self.rebalance == "client":
+            return
+        if self.orderly or self.is_broadcasting:
+            raise InvalidSettings(
+                "brokers share out the queues of groups that are neither orderly nor broadcasting"
+            )
+        if self.allocation.name not in _BROKER_STRATEGIES:
+            raise InvalidSettings(
+                f"brokers know the strategies Average and AverageByCircle, not {self.allocation!r}"
+            )
 
     @property
     def trace_topic(self) -> str | None:

@@ -93,9 +93,8 @@ def pulled_messages(
     messages = subscription.wanted(messages)
     if is_retry_topic(queue.topic):
         for message in messages:
-            message.topic = unwrap_namespace(
-                namespace, message.get_property(PropertyName.RETRY_TOPIC) or queue.topic
-            )
+            original = message.get_property(PropertyName.RETRY_TOPIC) or subscription.retried
+            message.topic = unwrap_namespace(namespace, original or queue.topic)
     elif namespace:
         for message in messages:
             message.topic = unwrap_namespace(namespace, message.topic)

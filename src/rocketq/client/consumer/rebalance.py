@@ -159,6 +159,10 @@ class Rebalance:
         self._missing_since.pop(topic, None)
         if self._is_broadcasting:
             return await self._holder.hold(topic, queues, queues)
+        return await self.divide(topic, queues)
+
+    async def divide(self, topic: str, queues: Sequence[MessageQueue]) -> bool:
+        """Hold this member's share of a topic's queues."""
         members = await self._members(topic)
         if members is None:
             return False

@@ -39,10 +39,22 @@ Topics = str | Iterable[str] | Mapping[str, Expression]
 class Subscription:
     """One topic of one consumer."""
 
-    __slots__ = ("expression", "expression_type", "pull_version", "tags", "topic", "version")
+    __slots__ = (
+        "expression",
+        "expression_type",
+        "pull_version",
+        "retried",
+        "tags",
+        "topic",
+        "version",
+    )
 
-    def __init__(self, topic: str, expression: Expression, version: int) -> None:
+    def __init__(
+        self, topic: str, expression: Expression, version: int, *, retried: str | None = None
+    ) -> None:
         self.topic = topic
+        self.retried = retried
+        """The topic whose messages come again in this one, where that is always the same."""
         self.version = version
         self.pull_version = version
         self.tags: frozenset[str] = frozenset()
@@ -104,14 +116,20 @@ class Subscriptions:
         self._by_topic[wire] = subscription
         return subscription
 
-    def add_derived(self, wire_topic: str, now_ms: int) -> None:
+    def add_derived(self, wire_topic: str, now_ms: int, *, retried: str | None = None) -> None:
         """Subscribe to everything of a topic that is named on the wire already (retry topics)."""
         if wire_topic not in self._by_topic:
             version = self._next_version(now_ms)
-            self._by_topic[wire_topic] = Subscription(wire_topic, EVERYTHING, version)
+            self._by_topic[wire_topic] = Subscription(
+                wire_topic, EVERYTHING, version, retried=retried
+            )
 
     def remove(self, topic: str) -> bool:
         return self._by_topic.pop(wrap_namespace(self._namespace, topic), None) is not None
+
+    def remove_derived(self, wire_topic: str) -> None:
+        """Take that back."""
+        self._by_topic.pop(wire_topic, None)
 
     def get(self, wire_topic: str) -> Subscription | None:
         return self._by_topic.get(wire_topic)

@@ -88,9 +88,13 @@ class PushConsumer(Consumer[PushSession]):
         if config.trace_topic is not None:
             tracer = Producer.inner(instance, trace_group(self._group, CONSUME))
             trace = Trace(instance, tracer, topic=config.trace_topic)
-        return PushSession(
-            instance, self._group, config, self._subscriptions, listener, trace=trace
-        )
+        kind = PushSession
+        if config.rebalance == "broker":
+            # Loaded where it is asked for: few consumers pop.
+            from rocketq.client.consumer.pop.push_session import PopPushSession
+
+            kind = PopPushSession
+        return kind(instance, self._group, config, self._subscriptions, listener, trace=trace)
 
     # While it runs
 
@@ -116,7 +120,7 @@ class PushConsumer(Consumer[PushSession]):
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues this member has at the moment."""
-        return sorted(self._running().held.queues())
+        return list(self._running().assignment)
 
     @property
     def is_suspended(self) -> bool:

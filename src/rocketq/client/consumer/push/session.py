@@ -101,8 +101,17 @@ class PushSession(Member):
                 statistics=self.statistics,
                 clock=self.instance.clock,
             )
+        return self._make_concurrent(consumption, listener, send_back, hooks)
+
+    def _make_concurrent(
+        self,
+        settings: ConsumptionSettings,
+        listener: Listener,
+        send_back: SendBack,
+        hooks: Sequence[ConsumeHook],
+    ) -> ConcurrentConsumption:
         return ConcurrentConsumption(
-            consumption,
+            settings,
             listener,
             offsets=self.offsets,
             send_back=send_back,
@@ -191,6 +200,11 @@ class PushSession(Member):
         self.rebalance.paused = False
         self._resumed.set()
         self.rebalance.soon()
+
+    @property
+    def assignment(self) -> Sequence[MessageQueue]:
+        """The queues this member has at the moment."""
+        return sorted(self.held.queues())
 
     @property
     def is_suspended(self) -> bool:
