@@ -55,6 +55,8 @@ class Popped(NamedTuple):
     """The answer to a pop."""
 
     messages: list[MessageExt]
+    rest: int = 0
+    """How many more there were then, about; brokers may give less than they have."""
     is_full: bool = False
     """The broker holds so many waiting pops that it did not hold this one."""
 
@@ -109,15 +111,14 @@ class PopRequests:
         )
         if reply.code != ResponseCode.SUCCESS:
             return Popped([], is_full=reply.code == ResponseCode.POLLING_FULL)
-        messages = popped_messages(
-            reply.body, reply.header(PopMessageResponse), queue, self._group, self._namespace
-        )
+        answer = reply.header(PopMessageResponse)
+        messages = popped_messages(reply.body, answer, queue, self._group, self._namespace)
         wanted = subscription.wanted(messages)
         if len(wanted) < len(messages):
             # The broker compared hashes of tags only: these are for nobody of this group.
             kept = set(map(id, wanted))
             await self.ack([message for message in messages if id(message) not in kept])
-        return Popped(wanted)
+        return Popped(wanted, answer.rest_num)
 
     async def wait(
         self, queue: MessageQueue, subscription: Subscription, poll_ms: int, *, order: bool

@@ -16,7 +16,7 @@ from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.cluster.outages import OUTAGES, is_outage
 from rocketq.client.consumer.member import Member
 from rocketq.client.consumer.options import SimpleConfig
-from rocketq.client.consumer.pop.requests import ALL_QUEUES, MOST_PER_POP, PopRequests
+from rocketq.client.consumer.pop.requests import ALL_QUEUES, Popped, PopRequests
 from rocketq.client.consumer.start_offset import ConsumeFrom
 from rocketq.client.consumer.subscription import Subscription, Subscriptions
 from rocketq.client.errors import BrokerUnknown
@@ -118,14 +118,16 @@ class SimpleSession(Member):
                 if wanted <= 0:
                     break
                 try:
-                    found = await self._pop(place, wanted, invisible_ms, 0 if messages else poll_ms)
+                    popped = await self._pop(
+                        place, wanted, invisible_ms, 0 if messages else poll_ms
+                    )
                 except RocketqError as error:
                     self._failed(place, error)
                     if not is_outage(error) and not isinstance(error, BrokerUnknown):
                         refusal = error
-                    found = []
-                messages += found
-                if len(found) < min(wanted, MOST_PER_POP):
+                    popped = Popped([])
+                messages += popped.messages
+                if not popped.messages or popped.rest <= 0:
                     left.remove(place)
         if refusal is not None and not messages:
             raise refusal
@@ -133,10 +135,10 @@ class SimpleSession(Member):
 
     async def _pop(
         self, place: MessageQueue, wanted: int, invisible_ms: int, poll_ms: int
-    ) -> list[MessageExt]:
+    ) -> Popped:
         subscription = self.subscriptions.get(place.topic)
         if subscription is None:  # meanwhile it was unsubscribed
-            return []
+            return Popped([])
         attempt_id = None
         if self.config.orderly:
             # Kept until the broker has answered: what an answer that got lost had taken is given
@@ -155,7 +157,7 @@ class SimpleSession(Member):
         self._attempts.pop(place, None)
         elapsed_ms = (self.instance.clock.monotonic() - began_at) * 1000
         self.statistics.pulled(place.topic, len(popped.messages), elapsed_ms)
-        return popped.messages
+        return popped
 
     def _failed(self, place: MessageQueue, error: RocketqError) -> None:
         address = self.instance.routes.master(place.broker_name)
