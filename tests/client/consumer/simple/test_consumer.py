@@ -223,6 +223,16 @@ async def test_in_order_a_queue_waits_for_its_acknowledgements(
         assert [message.reconsume_times for message in again] == [1, 1]
 
 
+async def test_in_order_two_receives_at_once_get_different_messages(
+    broker: BrokerUnderTest, producer: Producer
+) -> None:
+    topic = await broker.new_topic(queues=1)
+    await send_all(producer, topic, bodies(4))
+    async with simple(broker, topic, orderly=True) as consumer:
+        found = await asyncio.gather(*(consumer.receive(2, wait_s=0) for _ in range(3)))
+        assert sorted(len(messages) for messages in found) == [0, 0, 2]
+
+
 async def test_a_priority_is_received_first(broker: BrokerUnderTest, producer: Producer) -> None:
     topic = await broker.new_topic(queues=4, attributes={"message.type": "PRIORITY"})
     for priority in (1, 3, 0, 2):

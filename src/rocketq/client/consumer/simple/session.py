@@ -141,20 +141,24 @@ class SimpleSession(Member):
             return Popped([])
         attempt_id = None
         if self.config.orderly:
-            # Kept until the broker has answered: what an answer that got lost had taken is given
-            # to the same attempt again.
-            attempt_id = self._attempts.setdefault(place, uuid.uuid4().hex)
+            # What an answer that got lost had taken is given to the same attempt again. While it
+            # is under way nobody else uses it: they would get the same messages.
+            attempt_id = self._attempts.pop(place, None) or uuid.uuid4().hex
         began_at = self.instance.clock.monotonic()
-        popped = await self.requests.pop(
-            place,
-            subscription,
-            max_messages=wanted,
-            invisible_ms=invisible_ms,
-            poll_ms=poll_ms,
-            from_first=self.config.starts_from is ConsumeFrom.FIRST,
-            attempt_id=attempt_id,
-        )
-        self._attempts.pop(place, None)
+        try:
+            popped = await self.requests.pop(
+                place,
+                subscription,
+                max_messages=wanted,
+                invisible_ms=invisible_ms,
+                poll_ms=poll_ms,
+                from_first=self.config.starts_from is ConsumeFrom.FIRST,
+                attempt_id=attempt_id,
+            )
+        except BaseException:
+            if attempt_id is not None:
+                self._attempts[place] = attempt_id
+            raise
         elapsed_ms = (self.instance.clock.monotonic() - began_at) * 1000
         self.statistics.pulled(place.topic, len(popped.messages), elapsed_ms)
         return popped
