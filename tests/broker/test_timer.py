@@ -312,7 +312,8 @@ async def test_a_crash_loses_no_timer(
         flushed = services.timers._saved.log_flushed
         data = bytearray(file.read_bytes())
         end = len(bytes(data).rstrip(b"\0"))
-        cut = max(end - tears, flushed, 0)
+        start = int(file.name)
+        cut = min(max(end - tears, flushed - start, 0), len(data))
         data[cut:] = bytes(len(data) - cut)
         file.write_bytes(data)
     async with opened(tmp_path / "crashed", clock, store_settings=small) as services:
