@@ -5,8 +5,10 @@ Most tests ask the readers as Spark would, without Spark; those that need it hav
 of reading run against that cluster as well, marked `peers`.
 """
 
+import gc
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,3 +197,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         yield session
     finally:
         session.stop()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _connections_of_py4j() -> Iterator[None]:
+    """Py4j leaves connections of threads that ended to the garbage collector.
+
+    They are collected here, and not in some later test that would be blamed for them.
+    """
+    yield
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

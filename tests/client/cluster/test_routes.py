@@ -142,6 +142,19 @@ async def test_without_any_broker_the_topic_is_not_to_blame() -> None:
     assert caught.value.retriable
 
 
+async def test_a_broker_that_comes_between_the_questions_is_found() -> None:
+    """Neither topic nor template were known, but when asked there is a broker: ask again."""
+    known = route(broker("a", **{"0": "a:1"}), queues("a", 4))
+
+    class Starting(Source):
+        async def has_brokers(self) -> bool:
+            self.routes["orders"] = known
+            return True
+
+    info = await RouteTable(Starting()).publish_info("orders")
+    assert len(info.queues) == 4
+
+
 async def test_reading_an_unknown_topic_says_so() -> None:
     with pytest.raises(NoRoute, match="'missing'"):
         await RouteTable(Source()).subscribe_queues("missing")

@@ -208,6 +208,12 @@ class RouteTable:
         if route is None:
             if not await self._source.has_brokers():
                 raise NoBroker(self._source.addresses)
+            # One may have come between these questions: the answers only count together.
+            await self._fetch(topic)
+            if (info := self._publish.get(topic)) is not None and info.queues:
+                return info
+            route = await self._source.route(template)
+        if route is None:
             raise NoRoute(topic, self._source.addresses, template=template)
         queues = []
         for data in sorted(route.queue_datas, key=lambda data: data.broker_name):
