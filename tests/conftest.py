@@ -1,7 +1,10 @@
 """Settings for the whole suite."""
 
+import logging
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from rocketq.cli.version import compiled_modules
@@ -16,3 +19,15 @@ def pytest_report_header() -> str | None:
     if compiled_modules() or os.environ.get("ROCKETQ_PURE") == "1":
         return None
     return "rocketq is not compiled here: the suite runs on the sources (see docs/compiled.md)"
+
+
+@pytest.fixture(autouse=True)
+def _logs_at_their_usual_level() -> Iterator[None]:
+    """A command sets up the logs of its process, which here is that of all tests."""
+    root = logging.getLogger()
+    handlers = list(root.handlers)
+    root.setLevel(logging.WARNING)
+    yield
+    root.setLevel(logging.WARNING)
+    for handler in [each for each in root.handlers if each not in handlers]:
+        root.removeHandler(handler)
