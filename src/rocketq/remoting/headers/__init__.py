@@ -43,6 +43,23 @@ from rocketq.remoting.headers.client_management import (
     UnlockBatch,
     UnregisterClient,
 )
+from rocketq.remoting.headers.controller import (
+    AlterSyncStateSet,
+    AlterSyncStateSetResponse,
+    ApplyBrokerId,
+    ApplyBrokerIdResponse,
+    CleanBrokerData,
+    ElectMaster,
+    ElectMasterResponse,
+    GetMetadataInfoResponse,
+    GetNextBrokerId,
+    GetNextBrokerIdResponse,
+    GetReplicaInfo,
+    GetReplicaInfoResponse,
+    NotifyBrokerRoleChanged,
+    RegisterBrokerToController,
+    RegisterBrokerToControllerResponse,
+)
 from rocketq.remoting.headers.header import Header, RequestHeader, ResponseHeader, wire
 from rocketq.remoting.headers.namesrv import (
     AddWritePerm,
@@ -98,23 +115,8 @@ from rocketq.remoting.headers.pull import (
 )
 from rocketq.remoting.headers.replication import (
     AddBroker,
-    AlterSyncStateSet,
-    AlterSyncStateSetResponse,
-    ApplyBrokerId,
-    ApplyBrokerIdResponse,
-    CleanBrokerData,
-    ElectMaster,
-    ElectMasterResponse,
     ExchangeBrokerHaInfo,
     ExchangeBrokerHaInfoResponse,
-    GetMetadataInfoResponse,
-    GetNextBrokerId,
-    GetNextBrokerIdResponse,
-    GetReplicaInfo,
-    GetReplicaInfoResponse,
-    NotifyBrokerRoleChanged,
-    RegisterBrokerToController,
-    RegisterBrokerToControllerResponse,
     RemoveBroker,
     ResetMasterFlushOffset,
 )
