@@ -26,7 +26,7 @@ HOT_MODULES: list[str] = [
     "rocketq.client.producer.quick_send",
     "rocketq.client.producer.result",
     "rocketq.common.buffers",
-    "rocketq.common.dialect",
+    "rocketq.common.json.dialect",
     "rocketq.message.record.batch",
     "rocketq.message.record.checksum",
     "rocketq.message.hashing",

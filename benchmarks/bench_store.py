@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocketq.common.uncompiled import is_compiled
+from rocketq.common.language.uncompiled import is_compiled
 from rocketq.store import MessageInner, MessageStore, StoreConfig
 from rocketq.store.log import append
 

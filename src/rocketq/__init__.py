@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 if _os.environ.get("ROCKETQ_PURE") == "1":
     # Before any submodule: from here on the sources win over what was compiled from them.
-    from rocketq.common import uncompiled as _uncompiled
+    from rocketq.common.language import uncompiled as _uncompiled
 
     _uncompiled.prefer_sources()
 
-from rocketq.common.lazy_names import lazy_names as _lazy_names
+from rocketq.common.language.lazy_names import lazy_names as _lazy_names
 
 __version__ = "0.1.0"
 

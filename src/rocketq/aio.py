@@ -8,7 +8,7 @@ async with Producer("orders-service", namesrv="127.0.0.1:9876") as producer:
 
 from typing import TYPE_CHECKING
 
-from rocketq.common.lazy_names import lazy_names as _lazy_names
+from rocketq.common.language.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from rocketq.client.blocking.loop_thread import run as run

@@ -8,7 +8,7 @@ import sys
 import rocketq
 from rocketq.cli.app import COMMANDS
 from rocketq.cli.version import version_line
-from rocketq.common.uncompiled import is_compiled
+from rocketq.common.language.uncompiled import is_compiled
 from rocketq.message.record import reader
 from tests.cli.programs import ENVIRONMENT, run
 

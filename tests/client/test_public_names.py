@@ -27,7 +27,7 @@ from rocketq.client.consumer.options import (
 )
 from rocketq.client.errors import InvalidSettings
 from rocketq.client.producer.options import ProducerConfig, ProducerOptions
-from rocketq.common.lazy_names import homes_of
+from rocketq.common.language.lazy_names import homes_of
 
 MODULES = [rocketq, rocketq.aio]
 

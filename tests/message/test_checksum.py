@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from rocketq.common.uncompiled import is_compiled
+from rocketq.common.language.uncompiled import is_compiled
 from rocketq.message.record import checksum
 from rocketq.message.record.reader import decode_record
 from rocketq.message.record.writer import new_record

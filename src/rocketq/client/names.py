@@ -1,7 +1,7 @@
 """The public names that `rocketq` and `rocketq.aio` share.
 
-A list for type checkers, read as text by `rocketq.common.lazy_names`: nothing is imported before
-it is used.
+A list for type checkers, read as text by `rocketq.common.language.lazy_names`: nothing is
+imported before it is used.
 """
 
 from typing import TYPE_CHECKING

@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from rocketq.common import numbers
+from rocketq.common.language.signatures import SourceSignature
 from rocketq.common.memory import Buffer
-from rocketq.common.signatures import SourceSignature
 from rocketq.message import compression, hosts, ids, names
 from rocketq.message.properties.codec import (
     InvalidProperty,

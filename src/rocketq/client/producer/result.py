@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from rocketq.common.signatures import SourceSignature
+from rocketq.common.language.signatures import SourceSignature
 from rocketq.message.queue import MessageQueue
 
 

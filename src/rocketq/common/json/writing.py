@@ -1,0 +1,122 @@
+"""Writes JSON as RocketMQ's programs do, with raw keys where Java has them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from rocketq.common.json.dialect import ObjectKey
+from rocketq.common.naming import camel_case
+
+
+def dumps(value: Any) -> bytes:
+    """Compact, with raw keys.
+
+    Takes plain data and objects with a `to_json` method that turns them into such. Keys of
+    maps may be str, int, ObjectKey and NamedTuple.
+    """
+    try:
+        return orjson.dumps(value, _plain, orjson.OPT_PASSTHROUGH_DATACLASS)
+    except (TypeError, orjson.JSONEncodeError):
+        # Raw keys somewhere inside: write this level by hand, and offer orjson its parts.
+        pass
+    if isinstance(value, Mapping):
+        return b"{%b}" % b",".join(
+            [b"%b:%b" % (_dump_key(name), dumps(item)) for name, item in value.items()]
+        )
+    if isinstance(value, list | tuple):
+        return b"[%b]" % b",".join([dumps(item) for item in value])
+    if hasattr(value, "to_json"):
+        return dumps(value.to_json())
+    return _dump_scalar(value)
+
+
+def _plain(value: Any) -> Any:
+    """What orjson cannot write, as something it can."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    raise TypeError(value)
+
+
+def dumps_pretty(value: Any) -> bytes:
+    """One entry a line, indented with tabs, raw keys: the layout of 5.5.0's config files."""
+    parts: list[bytes] = []
+    _write_pretty(value, b"\n", parts)
+    return b"".join(parts)
+
+
+def _write_pretty(value: Any, line_end: bytes, parts: list[bytes]) -> None:
+    if hasattr(value, "to_json"):
+        value = value.to_json()
+    if isinstance(value, Mapping) and value:
+        inner = line_end + b"\t"
+        separator = b"{" + inner
+        for name, item in value.items():
+            parts.append(separator)
+            parts.append(_dump_key(name) + b":")
+            _write_pretty(item, inner, parts)
+            separator = b"," + inner
+        parts.append(line_end + b"}")
+    elif isinstance(value, list | tuple) and value:
+        inner = line_end + b"\t"
+        separator = b"[" + inner
+        for item in value:
+            parts.append(separator)
+            _write_pretty(item, inner, parts)
+            separator = b"," + inner
+        parts.append(line_end + b"]")
+    else:
+        parts.append(dumps(value))
+
+
+def standard_dumps(value: Any) -> bytes:
+    """Compact strict JSON: keys quoted and sorted, ASCII only, whole numbers beyond 2^53 quoted."""
+    text = json.dumps(_standardised(value), separators=(",", ":"), allow_nan=False)
+    return text.replace("/", "\\/").encode("ascii")
+
+
+_BROWSER_SAFE: Final = 2**53 - 1
+
+
+def _standardised(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        value = value.to_json()
+    if isinstance(value, Mapping):
+        # Numbers sort as numbers, before they become text.
+        names = sorted(value, key=lambda name: (isinstance(name, str), name))
+        return {_plain_key(name): _standardised(value[name]) for name in names}
+    if isinstance(value, list | tuple):
+        return [_standardised(item) for item in value]
+    if isinstance(value, int) and not -_BROWSER_SAFE <= value <= _BROWSER_SAFE:
+        return str(value)
+    return value
+
+
+def _plain_key(name: Any) -> str:
+    return name if isinstance(name, str) else _dump_key(name).decode()
+
+
+def _dump_key(name: Any) -> bytes:
+    if isinstance(name, str):
+        return _dump_scalar(name)
+    if isinstance(name, bool):
+        return b"true" if name else b"false"
+    if isinstance(name, int):
+        return b"%d" % name
+    if isinstance(name, ObjectKey):
+        return dumps(dict(name))
+    if isinstance(name, tuple) and hasattr(name, "_asdict"):
+        fields = {camel_case(field): item for field, item in name._asdict().items()}
+        return dumps(dict(sorted(fields.items())))
+    raise TypeError(f"not a key: {name!r}")
+
+
+def _dump_scalar(value: Any) -> bytes:
+    """What orjson refuses to write: numbers beyond 64 bits, lone surrogates, numpy and such."""
+    if isinstance(value, str):
+        text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return orjson.dumps(text)
+    if isinstance(value, int):
+        return b"%d" % value
+    raise TypeError(f"cannot be written as JSON: {value!r}")

@@ -1,0 +1,1 @@
+"""What the language leaves out: names imported late, sources of compiled modules, signatures."""
