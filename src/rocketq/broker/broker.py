@@ -311,7 +311,7 @@ class Broker:
             ).handlers(),
             ClientProcessor(live, topics, groups, producers, consumers, turns, clock).handlers(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).handlers(),
-            LockProcessor(locks, topics, groups).handlers(),
+            LockProcessor(locks, topics, groups, turns).handlers(),
             TimerProcessor(live, topics, timers, writer, clock, store_host).handlers(),
             QueryProcessor(live, store).handlers(),
             EndTransactionProcessor(live, transactions, writer, store, stats, clock).handlers(),

@@ -21,16 +21,19 @@ class QueueLocks:
         self._lifetime_ms = lifetime_ms
         self._holders: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
 
-    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Grant or renew what can be had; returns the queues this client holds now."""
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue]
+    ) -> list[MessageQueue]:
+        """Grant or renew what can be had; returns which of these the client holds now."""
         now = self._clock.now_ms()
         holders = self._holders.setdefault(group, {})
-        held = set()
+        mine = (client_id, now)
+        held = []
         for queue in queues:
             holder = holders.get(queue)
             if holder is None or holder[0] == client_id or self._has_expired(holder, now):
-                holders[queue] = (client_id, now)
-                held.add(queue)
+                holders[queue] = mine
+                held.append(queue)
         if not holders:
             del self._holders[group]
         return held

@@ -281,11 +281,14 @@ def _read_dict(read_key: Read, read_item: Read, value: Any) -> dict[Any, Any]:
 
 
 def read_queue(value: Any) -> MessageQueue:
-    queue = _object(value)
+    queue = value if value.__class__ is dict else _object(value)
+    topic = queue.get("topic", "")
+    broker_name = queue.get("brokerName", "")
+    queue_id = queue.get("queueId", 0)
     return MessageQueue(
-        topic=_read_text(queue.get("topic", "")),
-        broker_name=_read_text(queue.get("brokerName", "")),
-        queue_id=read_int(queue.get("queueId", 0)),
+        topic if topic.__class__ is str else _read_text(topic),
+        broker_name if broker_name.__class__ is str else _read_text(broker_name),
+        read_int(queue_id),
     )
 
 
