@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocketq.message.record.reader import check_record, decode_records
-from rocketq.store import MessageStore, StoreConfig
-from rocketq.store.durability import checkpoint
+from rocketq.store import Disk, MessageStore, StoreConfig
 from rocketq.store.inspect.check import Severity, check_store
 
 from .support import message, read_queue, small_config
@@ -190,7 +189,7 @@ def test_a_killed_store_is_complete(killed: Template) -> None:
 def test_a_store_is_complete_after_a_power_failure(
     killed: Template, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_boot_id", lambda: b"another boot    ")
+    monkeypatch.setattr(Disk, "boot_id", lambda disk: b"another boot    ")
     with copy_of(killed) as root:
         served = open_and_read(root, keys=[m.key for m in killed.messages])
     assert served.messages == expected(killed.messages)

@@ -80,7 +80,7 @@ from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
 from rocketq.remoting.link.handlers import Handlers
-from rocketq.store import MessageStore, StoreConfig
+from rocketq.store import Disk, MessageStore, StoreConfig
 from rocketq.store.replication.follower import LogFollower
 
 logger = logging.getLogger(__name__)
@@ -116,6 +116,7 @@ class Broker:
         store_config: StoreConfig,
         *,
         clock: Clock = SYSTEM_CLOCK,
+        disk: Disk | None = None,
         config_path: Path | None = None,
         owns_process: bool = False,
     ) -> None:
@@ -124,6 +125,7 @@ class Broker:
         self._config = config
         self._store_config = store_config
         self._clock = clock
+        self._disk = disk
         self._config_path = config_path
         self._owns_process = owns_process
         self._stop = asyncio.Event()
@@ -209,10 +211,10 @@ class Broker:
         consumers = ConsumerTable(live, groups, clock)
         locks = QueueLocks(clock)
         stats = BrokerStats(live, clock)
-        turns = Turns()
+        turns = Turns(monotonic=clock.monotonic)
 
         # What it does with messages.
-        store = MessageStore(self._store_config, clock=clock)
+        store = MessageStore(self._store_config, clock=clock, disk=self._disk)
         writer = MessageWriter(store)
         acknowledgements = Acknowledgements(live, store)
         arrivals = Arrivals(store)

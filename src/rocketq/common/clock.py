@@ -5,6 +5,7 @@ with a clock that never jumps. Tests and simulations hand in one they move by ha
 """
 
 import time
+from contextvars import ContextVar
 from typing import Final, Protocol
 
 
@@ -57,3 +58,7 @@ class ManualClock:
 
 
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
+
+# The clock of whoever is made by users, who know nothing of clocks: a simulation sets another
+# one for everything that it starts.
+ambient_clock: Final[ContextVar[Clock]] = ContextVar("ambient_clock", default=SYSTEM_CLOCK)

@@ -23,11 +23,11 @@ unique id as a hint where to search; otherwise any unique text would do.
 import itertools
 import os
 import socket
-import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
 from rocketq.message import hosts
 
@@ -68,7 +68,7 @@ class UniqueIds:
         self._address = address if address is not None else local_address()
         assert len(self._address) in (4, 16), self._address
         self._constant = constant
-        self._now_ms = now_ms
+        self._now_ms = SYSTEM_CLOCK.now_ms if now_ms is None else now_ms
         self._counter = itertools.count()
         self._prefix = ""
         self._prefix_generation = -1
@@ -77,7 +77,7 @@ class UniqueIds:
 
     def next(self) -> str:
         """One more id."""
-        now_ms = time.time_ns() // 1_000_000 if self._now_ms is None else self._now_ms()
+        now_ms = self._now_ms()
         generation, made_ms, stem = self._stem
         if made_ms != now_ms or generation != _generation:
             stem = self._stem_at(now_ms)
@@ -105,7 +105,7 @@ def unique_id_time(message_id: str, now_ms: int | None = None) -> int:
     address_size = 4 if len(message_id) == _V4_DIGITS else 16
     span = int.from_bytes(raw[address_size + 6 : address_size + 10], "big")
     if now_ms is None:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = SYSTEM_CLOCK.now_ms()
     month_start_ms, _ = month_around(now_ms)
     if month_start_ms + span > now_ms:
         month_start_ms, _ = month_around(month_start_ms - 1)

@@ -2,6 +2,7 @@
 
 from rocketq.store.config import BrokerRole, FlushDiskType, StoreConfig
 from rocketq.store.errors import CorruptStore, StoreError, StoreLocked, StoreMismatch
+from rocketq.store.files.disk import Disk
 from rocketq.store.message_inner import MessageInner
 from rocketq.store.message_store import MessageStore, QueryResult
 from rocketq.store.queues.consume_queue import QueueEntry
@@ -13,6 +14,7 @@ __all__ = [
     "Boundary",
     "BrokerRole",
     "CorruptStore",
+    "Disk",
     "FlushDiskType",
     "GetResult",
     "GetStatus",

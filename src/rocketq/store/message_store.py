@@ -149,6 +149,7 @@ class MessageStore:
             clock,
             self._appender,
             self.beginnings,
+            self.disk,
             on_flushed=self._note_flushed,
             on_failure=self._disk_failed,
         )

@@ -166,7 +166,7 @@ class SendProcessor:
         self._stats = stats
         self._clock = clock
         self._store_host = store_host
-        self._unique_ids = UniqueIds()
+        self._unique_ids = UniqueIds(now_ms=clock.now_ms)
         self._unanswered: set[asyncio.Task[None]] = set()
         self.new_queues = NewQueues()
         self._plain = PlainSends(self, live, topics, store, acknowledgements, stats, store_host)

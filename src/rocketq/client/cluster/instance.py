@@ -23,7 +23,7 @@ from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
 from rocketq.client.errors import ClientClosed, GroupInUse
-from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.clock import SYSTEM_CLOCK, Clock, ambient_clock
 from rocketq.common.errors import RocketqError
 from rocketq.common.service import asked_to_stop
 from rocketq.message.queue import MessageQueue
@@ -102,7 +102,8 @@ class ClientInstance:
         key = client_id, str(NameServers(config.namesrv))
         instance = instances.get(key)
         if instance is None:
-            instance = instances[key] = cls(config, client_id, stream=stream)
+            clock = ambient_clock.get()
+            instance = instances[key] = cls(config, client_id, stream=stream, clock=clock)
             instance._key = key
             instance._start()
         instance._users += 1

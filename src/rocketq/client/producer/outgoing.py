@@ -98,7 +98,7 @@ class Preparation:
     def __init__(self, config: ProducerConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self.ids = UniqueIds()
+        self.ids = UniqueIds(now_ms=clock.now_ms)
         self._wire_topics: dict[str, str] = {}
 
     def wire_topic(self, topic: str) -> str:

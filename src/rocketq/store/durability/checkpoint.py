@@ -35,7 +35,6 @@ and recovery goes by RocketMQ's rules.
 """
 
 import struct
-import uuid
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +88,7 @@ class Checkpoint:
         """As found in the file; None when somebody else wrote it last."""
         self._path = path
         self._disk = disk
-        self._boot_id = _boot_id() if boot_id is None else boot_id
+        self._boot_id = disk.boot_id() if boot_id is None else boot_id
         self._descriptor = -1
         self._rest = bytes(PAGE_SIZE)
 
@@ -173,12 +172,3 @@ class Checkpoint:
 def _checksum(page: bytes | bytearray) -> int:
     own = bytes(page[_OWN_AT : _OWN_AT + _OWN.size])
     return zlib.crc32(bytes(page[: _JAVA.size]) + own)
-
-
-def _boot_id() -> bytes:
-    """Identifies this run of the operating system; unknown means that nothing is the same."""
-    try:
-        text = Path("/proc/sys/kernel/random/boot_id").read_text()
-        return uuid.UUID(text.strip()).bytes
-    except (OSError, ValueError):
-        return uuid.uuid4().bytes

@@ -7,7 +7,7 @@ recovery removes it, as RocketMQ does.
 """
 
 import logging
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
 from rocketq.store.files.disk import Disk
@@ -26,7 +26,7 @@ class FileAllocation:
         self._start = -1
         self._path: Path | None = None
         self._future: Future[None] | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: Executor | None = None
 
     def prepare(self, path: Path, start: int) -> None:
         """Begin making the file that starts at this position, unless that has begun."""
@@ -34,7 +34,7 @@ class FileAllocation:
             return
         self.discard()
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="allocation")
+            self._thread = self._disk.executor("allocation")
         self._start = start
         self._path = path
         self._future = self._thread.submit(self._make, path)

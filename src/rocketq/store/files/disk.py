@@ -15,9 +15,13 @@ import errno
 import mmap
 import os
 import shutil
+import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from rocketq.store.files.disk_thread import DiskThread
 
 PAGE_SIZE: Final = 4_096
 
@@ -180,12 +184,34 @@ class Disk:
         """Take a file's name away. What is mapped stays readable until it is let go of."""
         path.unlink(missing_ok=True)
 
+    def modified_ms(self, path: Path) -> int:
+        """When a file was last written to."""
+        return path.stat().st_mtime_ns // 1_000_000
+
     def usage(self, path: Path) -> DiskUsage:
         """How full the partition is that holds this path, or would hold it."""
         while not path.exists() and path != path.parent:
             path = path.parent
         total, used, usable = shutil.disk_usage(path)
         return DiskUsage(total, used, usable)
+
+    def boot_id(self) -> bytes:
+        """Identifies this run of the operating system; unknown means that nothing is the same."""
+        try:
+            text = Path("/proc/sys/kernel/random/boot_id").read_text()
+            return uuid.UUID(text.strip()).bytes
+        except (OSError, ValueError):
+            return uuid.uuid4().bytes
+
+    # Who waits for it
+
+    def thread(self, name: str) -> DiskThread:
+        """A thread for what is waited for thousands of times per second."""
+        return DiskThread(name)
+
+    def executor(self, name: str) -> Executor:
+        """A thread for what is needed now and then."""
+        return ThreadPoolExecutor(1, thread_name_prefix=name)
 
 
 class ReadOnlyDisk(Disk):

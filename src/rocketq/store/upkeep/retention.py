@@ -164,7 +164,7 @@ class Retention:
         if whatever_age:
             return True
         try:
-            changed_ms = int(first.path.stat().st_mtime * 1000)
+            changed_ms = self._disk.modified_ms(first.path)
         except FileNotFoundError:
             return True
         return changed_ms + self._config().file_reserved_time * 3_600_000 <= self._clock.now_ms()

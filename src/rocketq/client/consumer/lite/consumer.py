@@ -27,7 +27,7 @@ from rocketq.client.consumer.start_offset import offset_at, timestamp_ms
 from rocketq.client.consumer.subscription import EVERYTHING, Expression, Subscription
 from rocketq.client.errors import InvalidSettings, InvalidState
 from rocketq.client.options import configured, explained_by
-from rocketq.common.clock import SYSTEM_CLOCK
+from rocketq.common.clock import ambient_clock
 from rocketq.message.message import MessageExt
 from rocketq.message.names import wrap_namespace
 from rocketq.message.queue import MessageQueue
@@ -94,7 +94,7 @@ class LitePullConsumer(Consumer[LitePullSession]):
         """Take part in a topic; its queues are shared among the group."""
         if self._assigned is not None:
             raise InvalidState("subscribe and assign exclude each other: queues were assigned")
-        subscription = self._subscriptions.add(topic, expression, SYSTEM_CLOCK.now_ms())
+        subscription = self._subscriptions.add(topic, expression, ambient_clock.get().now_ms())
         if on_assignment is not None:
             self._on_assignment_of[subscription.topic] = on_assignment
         if self._session is not None:
@@ -114,7 +114,7 @@ class LitePullConsumer(Consumer[LitePullSession]):
         if len(self._subscriptions):
             raise InvalidState("subscribe and assign exclude each other: topics are subscribed to")
         self._assigned = [self._wire(queue) for queue in queues]
-        now_ms = SYSTEM_CLOCK.now_ms()
+        now_ms = ambient_clock.get().now_ms()
         for topic in {queue.topic for queue in self._assigned}:
             self._expressions[topic] = Subscription(topic, expression, now_ms)
         if self._session is not None:

@@ -24,7 +24,7 @@ from rocketq.client.consumer.start_offset import max_offset, min_offset, offset_
 from rocketq.client.consumer.subscription import EVERYTHING, Expression
 from rocketq.client.errors import InvalidSettings, InvalidState
 from rocketq.client.options import configured, explained_by
-from rocketq.common.clock import SYSTEM_CLOCK
+from rocketq.common.clock import ambient_clock
 from rocketq.message.message import MessageExt
 from rocketq.message.names import wrap_namespace
 from rocketq.message.queue import MessageQueue
@@ -54,7 +54,7 @@ class PullConsumer(Consumer[PullSession]):
         """Have a topic's queues shared among the group; before the start."""
         if self._session is not None:
             raise InvalidState("topics are registered before the consumer is started")
-        self._subscriptions.add(topic, EVERYTHING, SYSTEM_CLOCK.now_ms())
+        self._subscriptions.add(topic, EVERYTHING, ambient_clock.get().now_ms())
 
     def on_assignment(self, listener: AssignmentListener) -> None:
         """Be told after the shared queues have changed; before the start."""

@@ -26,7 +26,7 @@ from rocketq.client.errors import InvalidSettings, InvalidState, MissingListener
 from rocketq.client.options import configured, explained_by
 from rocketq.client.producer.producer import Producer
 from rocketq.client.trace.trace import CONSUME, Trace, trace_group
-from rocketq.common.clock import SYSTEM_CLOCK
+from rocketq.common.clock import ambient_clock
 from rocketq.message.queue import MessageQueue
 
 F = TypeVar("F", bound=ListenerFunction)
@@ -100,7 +100,7 @@ class PushConsumer(Consumer[PushSession]):
 
     async def subscribe(self, topic: str, expression: Expression = EVERYTHING) -> None:
         """Consume a topic as well, or something else of it; before or after the start."""
-        subscription = self._subscriptions.add(topic, expression, SYSTEM_CLOCK.now_ms())
+        subscription = self._subscriptions.add(topic, expression, ambient_clock.get().now_ms())
         if self._session is not None:
             await self._session.subscribe(subscription)
 

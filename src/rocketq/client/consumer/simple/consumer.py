@@ -22,7 +22,7 @@ from rocketq.client.consumer.simple.session import SimpleSession
 from rocketq.client.consumer.subscription import EVERYTHING, Expression
 from rocketq.client.errors import InvalidSettings
 from rocketq.client.options import configured, explained_by
-from rocketq.common.clock import SYSTEM_CLOCK
+from rocketq.common.clock import ambient_clock
 from rocketq.message.message import MessageExt
 
 _MOST_MESSAGES: Final = 10_000
@@ -55,7 +55,7 @@ class SimpleConsumer(Consumer[SimpleSession]):
 
     async def subscribe(self, topic: str, expression: Expression = EVERYTHING) -> None:
         """Consume a topic as well, or something else of it; before or after the start."""
-        subscription = self._subscriptions.add(topic, expression, SYSTEM_CLOCK.now_ms())
+        subscription = self._subscriptions.add(topic, expression, ambient_clock.get().now_ms())
         if self._session is not None:
             await self._session.find_route(subscription.topic)
             await self._session.instance.heartbeat()
