@@ -7,19 +7,16 @@ see, and its memory. It wants a quiet machine.
 """
 
 import asyncio
-import gc
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,118 +25,31 @@ from rocketq.remoting import RemotingClient
 from rocketq.store import StoreConfig
 from tests.broker.attacks import ATTACKS, attack, prepare
 from tests.broker.harness import pull_request, send_request
-
-WORST_STEP_S = 0.05
-# What the host takes from a virtual processor counts as ours now and then: a step that is
-# really long is long each time.
-ATTEMPTS = 3
-# Sources that are not compiled take several times as long, and nobody runs a broker on them.
-PURE_FACTOR = 8
+from tests.steps import ATTEMPTS, Steps, measured_server
 
 
-class Steps:
-    """How long the steps of one thread's event loop take, in time of the processor."""
-
-    def __init__(self) -> None:
-        self.is_measuring = False
-        self.worst_s = 0.0
-        self.where = ""
-        self._is_over = threading.Event()
-        self._began_s = 0.0
-        self._seen = ""
-
-    def watch(self, thread: threading.Thread) -> None:
-        """Look now and then what the thread is doing, to say where a long step was."""
-        while not self._is_over.wait(0.01):
-            began_s = self._began_s
-            frame = sys._current_frames().get(thread.ident or 0)
-            if began_s and time.perf_counter() - began_s > 0.02 and frame is not None:
-                self._seen = "".join(traceback.format_stack(frame)[-4:])
-
-    def stop(self) -> None:
-        self._is_over.set()
-
-    def run(self, step: Callable[[asyncio.Handle], None], handle: asyncio.Handle) -> None:
-        self._seen = ""
-        self._began_s = time.perf_counter()
-        began_s = time.thread_time()
-        step(handle)
-        took_s = time.thread_time() - began_s
-        self._began_s = 0.0
-        if self.is_measuring and took_s > self.worst_s:
-            self.worst_s, self.where = took_s, self._seen or repr(handle)[:300]
-
-
-@contextmanager
-def measured_broker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Steps]]:
-    """A broker in a thread, and what its steps take."""
-    steps = Steps()
-    started: list[str] = []
-    ready = threading.Event()
-    stop: list[Any] = []
-
-    async def serve() -> None:
-        broker = Broker(
-            BrokerConfig(
-                broker_name="attacked",
-                broker_ip1="127.0.0.1",
-                bind_address="127.0.0.1",
-                listen_port=0,
-                namesrv_addr="",
-                enable_property_filter=True,
-                max_made_per_connection=2_000,
-            ),
-            StoreConfig(
-                store_path_root_dir=str(folder),
-                mapped_file_size_commit_log=8 << 20,
-                mapped_file_size_consume_queue=20_000,
-                max_hash_slot_num=1_000,
-                max_index_num=40_000,
-            ),
-        )
-        ended = asyncio.Event()
-        async with broker.serving():
-            stop.extend([asyncio.get_running_loop(), ended])
-            started.append(broker.address)
-            ready.set()
-            await ended.wait()
-
-    def run() -> None:
-        try:
-            asyncio.run(serve())
-        finally:
-            ready.set()
-
-    # A test's process has far more objects than a broker's; looking through all of them now and
-    # then is not the broker's doing.
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-    thread = threading.Thread(target=run)
-    run_handle = asyncio.Handle._run
-
-    def timed(handle: asyncio.Handle) -> None:
-        if threading.current_thread() is thread:
-            steps.run(run_handle, handle)
-        else:
-            run_handle(handle)
-
-    monkeypatch.setattr(asyncio.Handle, "_run", timed)
-    watcher = threading.Thread(target=steps.watch, args=(thread,))
-    thread.start()
-    watcher.start()
-    ready.wait(60)
-    assert started, "the broker did not start"
-    try:
-        yield started[0], steps
-    finally:
-        stop[0].call_soon_threadsafe(stop[1].set)
-        thread.join(60)
-        steps.stop()
-        watcher.join()
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[str]:
+    broker = Broker(
+        BrokerConfig(
+            broker_name="attacked",
+            broker_ip1="127.0.0.1",
+            bind_address="127.0.0.1",
+            listen_port=0,
+            namesrv_addr="",
+            enable_property_filter=True,
+            max_made_per_connection=2_000,
+        ),
+        StoreConfig(
+            store_path_root_dir=str(folder),
+            mapped_file_size_commit_log=8 << 20,
+            mapped_file_size_consume_queue=20_000,
+            max_hash_slot_num=1_000,
+            max_index_num=40_000,
+        ),
+    )
+    async with broker.serving():
+        yield broker.address
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -160,13 +70,13 @@ def test_no_step_of_the_loop_keeps_the_others_waiting(
         await under_attack
         steps.is_measuring = False
 
-    allowed_s = WORST_STEP_S * (PURE_FACTOR if os.environ.get("ROCKETQ_PURE") == "1" else 1)
     for attempt in range(ATTEMPTS):
-        with measured_broker(tmp_path / f"{attempt}", monkeypatch) as (address, steps):
+        folder = tmp_path / f"{attempt}"
+        with measured_server(partial(serving, folder), monkeypatch) as (address, steps):
             asyncio.run(go(address, steps))
-        if steps.worst_s < allowed_s:
+        if steps.are_short:
             return
-    pytest.fail(f"{steps.worst_s * 1000:.0f} ms: {steps.where}")
+    pytest.fail(str(steps))
 
 
 # The long form

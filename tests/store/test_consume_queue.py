@@ -14,6 +14,7 @@ from rocketq.store.files.disk import Disk
 from rocketq.store.queues.consume_queue import FILLER_SIZE, ConsumeQueue, QueueEntry
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.queues.queue_table import FILE_NAME
+from rocketq.store.queues.removal import Removal
 
 from .support import bodies, message, read_when_whole, small_config
 
@@ -21,7 +22,7 @@ NO_END = 1 << 60
 
 
 def queues_in(folder: Path, *, file_size: int = 100, max_mapped: int = 100) -> ConsumeQueues:
-    queues = ConsumeQueues(folder, file_size, Disk(), max_mapped)
+    queues = ConsumeQueues(folder, file_size, Disk(), max_mapped, Removal(folder, Disk()))
     queues.load()
     queues.set_log_range(0, NO_END)
     return queues

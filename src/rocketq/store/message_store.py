@@ -51,6 +51,7 @@ from rocketq.store.queues.consume_queue import QueueEntry
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.queues.queue_table import take_queue_table, write_queue_table
 from rocketq.store.queues.reader import QueueReader
+from rocketq.store.queues.removal import Removal
 from rocketq.store.queues.time_search import Boundary, offset_by_time
 from rocketq.store.replication.log_source import LogSource
 from rocketq.store.replication.received_log import ReceivedLog
@@ -109,11 +110,13 @@ class MessageStore:
         self._log = CommitLog(
             config, self.disk, monotonic=clock.monotonic, on_failure=self._log_failed
         )
+        self._removal = Removal(config.root, self.disk)
         self._queues = ConsumeQueues(
             config.root / "consumequeue",
             config.queue_file_size,
             self.disk,
             _mapped_limit(config),
+            self._removal,
         )
         self._queues.on_failure = self._log_failed
         self.beginnings = Beginnings(config.root, self.disk)
@@ -233,6 +236,7 @@ class MessageStore:
         self._queues.mend = self._mending.want
         await enter(running("store mending", self._mending.run))
         await enter(running("store retention", self._retention.run))
+        await enter(running("store removal of deleted queues", self._removal.run))
         await enter(running("store flush of queues", self._derived.run))
         await enter(running("store flush of the log", self._flush.run))
         logger.info(
@@ -248,6 +252,7 @@ class MessageStore:
         self._checkpoint.load()
         self._log.load()
         self.beginnings.load(self._log.min_offset)
+        self._removal.load()
         self._queues.load()
         if self._index is not None:
             self._index.load()
@@ -647,7 +652,7 @@ class MessageStore:
         Returns when nothing can bring them back any more. A topic of the same name that is
         made meanwhile is another one already.
         """
-        if not self._queues.queue_ids(topic):
+        if topic not in self._queues:
             return 0
         removed = self._end_life(topic, self._log.end)
         await self._sync_beginnings()

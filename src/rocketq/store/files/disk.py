@@ -16,7 +16,7 @@ import mmap
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -187,6 +187,26 @@ class Disk:
     def modified_ms(self, path: Path) -> int:
         """When a file was last written to."""
         return path.stat().st_mtime_ns // 1_000_000
+
+    def move_folder(self, folder: Path, goal: Path) -> bool:
+        """Give a directory another place on the same disk; False if there is none."""
+        goal.parent.mkdir(exist_ok=True)
+        try:
+            os.rename(folder, goal)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove_folder(self, folder: Path, is_over: Callable[[], bool] = bool) -> None:
+        """Delete a directory with all that is in it, as far as there is time."""
+        for entry in os.scandir(folder):
+            if is_over():
+                return
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
+        os.rmdir(folder)
 
     def usage(self, path: Path) -> DiskUsage:
         """How full the partition is that holds this path, or would hold it."""

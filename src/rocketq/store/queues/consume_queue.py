@@ -18,6 +18,7 @@ Derived data: what is behind, missing or wrong is made again from the log.
 """
 
 import logging
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -575,10 +576,10 @@ class ConsumeQueue:
                 forgotten += 1
         return forgotten
 
-    def remove_files_below(self, log_min: int) -> int:
+    def remove_files_below(self, log_min: int, at_most: int = sys.maxsize) -> int:
         """Delete files all of whose messages are gone from the log, never the last one."""
         removed = 0
-        while len(self._segments) > 1:
+        while len(self._segments) > 1 and removed < at_most:
             first = self._segments[0]
             last_entry = self._entry(first.end // ENTRY_SIZE - 1)
             if not last_entry.is_filler and last_entry.position >= log_min:
@@ -631,9 +632,14 @@ class ConsumeQueue:
             self._fill_to(least)
         self.has_gap = False
 
+    def retire(self) -> None:
+        """Let go of everything: the queue is deleted, and its files are somebody else's."""
+        self.tail.retire()
+        self._segments.close()
+
     def destroy(self) -> None:
         """Delete the queue's files."""
-        self.tail.detach()
+        self.tail.retire()
         self._segments.remove_all()
         try:
             self._folder.rmdir()

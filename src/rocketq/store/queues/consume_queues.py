@@ -21,6 +21,7 @@ from rocketq.store.queues.consume_queue import ConsumeQueue, QueueEntry, Verdict
 from rocketq.store.queues.queue_names import can_be_queue
 from rocketq.store.queues.queue_table import QueueRange, QueueRanges
 from rocketq.store.queues.queue_tail import QueueTail
+from rocketq.store.queues.removal import Removal
 from rocketq.store.results import PutStatus
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,9 @@ _SAMPLE: Final = 8
 class ConsumeQueues:
     """Owned by the store; touched on the event loop alone."""
 
-    def __init__(self, folder: Path, file_size: int, disk: Disk, max_mapped: int) -> None:
+    def __init__(
+        self, folder: Path, file_size: int, disk: Disk, max_mapped: int, removal: Removal
+    ) -> None:
         self.tails: dict[str, dict[int, QueueTail]] = {}
         """Topic -> queue id -> tail of the queues that are open: what an append looks up."""
         self.on_failure: Callable[[OSError], None] | None = None
@@ -46,6 +49,7 @@ class ConsumeQueues:
         self._file_size = file_size
         self._disk = disk
         self._max_mapped = max_mapped
+        self._removal = removal
         self._queues: dict[str, dict[int, ConsumeQueue | None]] = {}
         self._mapped: list[Segment] = []
         self._dirty: list[ConsumeQueue] = []
@@ -241,6 +245,9 @@ class ConsumeQueues:
     def topics(self) -> list[str]:
         return list(self._queues)
 
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._queues
+
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(self._queues.get(topic, ()))
 
@@ -275,19 +282,30 @@ class ConsumeQueues:
                     self.remove(topic, queue_id)
 
     def remove_topic(self, topic: str) -> int:
-        """Delete a topic's queues and forget their numbering."""
-        removed = 0
-        for queue_id in self.queue_ids(topic):
-            self.remove(topic, queue_id)
-            removed += 1
-        return removed
+        """Delete a topic's queues and forget their numbering; returns how many there were.
+
+        However many these are, a topic of the same name can be made in the same turn.
+        """
+        queues = self._queues.pop(topic, None)
+        if queues is None:
+            return 0
+        self.tails.pop(topic, None)
+        self._expected.pop(topic, None)
+        self._dirty = [queue for queue in self._dirty if queue.topic != topic]
+        for table in (self.mending, self.incomplete):
+            for key in [key for key in table if key[0] == topic]:
+                del table[key]
+        opened = [queue for queue in queues.values() if queue is not None]
+        self._removal.take(self._folder / topic, opened)
+        return len(queues)
 
     def remove(self, topic: str, queue_id: int) -> None:
         queue = self._look_up(topic, queue_id)
         if queue is None:
             return
         self.mending.pop((topic, queue_id), None)
-        self._dirty = [dirty for dirty in self._dirty if dirty is not queue]
+        if queue.tail.is_dirty:
+            self._dirty = [dirty for dirty in self._dirty if dirty is not queue]
         queue.destroy()
         self._expected.get(topic, {}).pop(queue_id, None)
         self.incomplete.pop((topic, queue_id), None)
@@ -360,6 +378,7 @@ class ConsumeQueues:
     def close(self) -> None:
         for queue in self.opened():
             queue.close()
+        self._removal.close()
         self._mapped.clear()
 
 

@@ -7,6 +7,7 @@ cimport rocketq.message.record.layout as layout
 
 
 cdef object _NOTHING
+cdef object _NO_OWNER
 
 
 @cython.final

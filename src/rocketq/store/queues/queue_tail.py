@@ -26,6 +26,22 @@ class TailOwner(Protocol):
     def put_at(self, offset: int, position: int, size: int, tags_code: int) -> bool: ...
 
 
+class _NoOwner:
+    """For the tail of a queue that was deleted."""
+
+    def make_room(self) -> bool:
+        return False
+
+    def note_dirty(self) -> None:
+        pass
+
+    def put_at(self, offset: int, position: int, size: int, tags_code: int) -> bool:
+        return False
+
+
+_NO_OWNER: Final = _NoOwner()
+
+
 class QueueTail:
     """Written by the dispatcher alone."""
 
@@ -43,7 +59,7 @@ class QueueTail:
         self._memory = memory.viewed(_NOTHING)
         self.used = False
         self.is_dirty = False
-        self.owner = owner
+        self.owner: TailOwner = owner
 
     def attach(self, view: mmap.mmap | bytearray, view_start: int, limit: int) -> None:
         """Write into this memory from now on."""
@@ -57,6 +73,11 @@ class QueueTail:
         self.view = None
         self._memory = memory.viewed(_NOTHING)
         self.limit = 0
+
+    def retire(self) -> None:
+        """Take no entry any more: the queue is deleted. Nothing refers to it from here on."""
+        self.detach()
+        self.owner = _NO_OWNER
 
     def put(self, position: int, size: int, tags_code: int) -> bool:
         """Add an entry. False: the owner has no room for it."""

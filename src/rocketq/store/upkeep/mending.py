@@ -171,6 +171,8 @@ class Mending:
             end = self._dispatcher.position
             stop = min(position + size, end)
             await self._fetch(position, stop)
+            if is_over():
+                return  # deleted while the disk was waited for: its tail is nobody's
             part = LogReplay(self._log.segments, position, stop, replay, durable=NEVER)
             if not part.run():
                 raise self._queues.failure or OSError("there is no room for an entry")

@@ -24,7 +24,7 @@ from typing import Final
 
 from rocketq.common.clock import Clock
 from rocketq.common.service import asked_to_stop
-from rocketq.common.slices import Slices
+from rocketq.common.slices import Slices, in_slices
 from rocketq.store.config import StoreConfig
 from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.running_flags import Flag, RunningFlags
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_AFTER_S: Final = 60.0
 _ROUNDS_WHEN_ASKED: Final = 20
-_QUEUES_A_TURN: Final = 50
+_FILES_A_TURN: Final = 64
 
 
 class Retention:
@@ -135,7 +135,7 @@ class Retention:
             removed = await self._remove_log_files(
                 whatever_age=is_urgent and config.clean_file_forcibly_enable
             )
-        await self.follow_log()
+        await in_slices(self.follow_log())
         return removed
 
     async def _remove_log_files(self, *, whatever_age: bool) -> int:
@@ -169,20 +169,25 @@ class Retention:
             return True
         return changed_ms + self._config().file_reserved_time * 3_600_000 <= self._clock.now_ms()
 
-    async def follow_log(self) -> None:
-        """Delete queue and index files all of whose messages are gone."""
+    def follow_log(self) -> Slices[None]:
+        """Delete queue and index files all of whose messages are gone.
+
+        A queue that was asleep is opened for it: each is a slice of its own. One with very
+        many files to delete is left with some for the next round.
+        """
         log_min = self._log.min_offset
         if log_min <= self._cleaned_to:
             return
         self._queues.set_log_min(log_min)
-        for number, queue in enumerate(self._queues.all()):
-            queue.remove_files_below(log_min)
-            if number % _QUEUES_A_TURN == 0:
-                await asyncio.sleep(0)
+        is_done = True
+        for queue in self._queues.all():
+            is_done &= queue.remove_files_below(log_min, _FILES_A_TURN) < _FILES_A_TURN
+            yield
         if self._index is not None:
             self._index.remove_below(log_min)
         self._beginnings.forget_before(log_min)
-        self._cleaned_to = max(self._cleaned_to, log_min)
+        if is_done:
+            self._cleaned_to = max(self._cleaned_to, log_min)
 
     def remove_expired_queues(self, keep: Callable[[str], bool]) -> Slices[int]:
         """Delete whole queues whose last message is gone, and forget their numbering.
