@@ -128,9 +128,7 @@ def idle_cpu_percent(running: Running, quick: bool) -> float:
     return round(100 * (running.cpu_s() - before) / (time.monotonic() - began), 2)
 
 
-# ------------------------------------------------------------------------- main
-
-
+# Main
 def alone_on_loopback(arguments: list[str]) -> None:
     """Go on in a network namespace with nothing but loopback, where that can be had.
 

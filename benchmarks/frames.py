@@ -134,7 +134,7 @@ class Pipe(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    # --- what it is for -------------------------------------------------------------------
+    # What it is for
 
     def flood(self, source: Iterator[bytes], count: int, window: int) -> asyncio.Future[Command]:
         """Send `count` frames, so many unanswered at a time; done with the last answer."""
@@ -158,7 +158,7 @@ class Pipe(asyncio.Protocol):
         self._unsent -= count
         self._transport.write(b"".join(itertools.islice(self._source, count)))
 
-    # --- asyncio.Protocol -----------------------------------------------------------------
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -175,9 +175,7 @@ def measured_before(raw: Path) -> dict[str, list[Point]]:
     return found
 
 
-# ------------------------------------------------------------------------------ page
-
-
+# Page
 def ratio(points: Sequence[Point]) -> float:
     """The last cost by the first."""
     return points[-1].cpu_s_per_million / points[0].cpu_s_per_million
@@ -277,9 +275,7 @@ def write(answers: dict[str, list[Point]], pages: Path, raw: Path) -> None:
     raw.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-# ------------------------------------------------------------------------------ main
-
-
+# Main
 def raise_file_limit() -> None:
     """Thousands of connections are as many files, here and in the broker, which inherits it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -95,7 +95,7 @@ class Site:
         evict(self.folder)
         await self._start(fresh=False)
 
-    # --- what there is to measure ---------------------------------------------------------
+    # What there is to measure
 
     def cpu_s(self) -> float:
         """CPU seconds of the broker's processes, to the microsecond."""
@@ -168,7 +168,7 @@ def send_frames(
     return [frames.send_frame(topic, number % queues, body) for number in range(count)]
 
 
-# --- the curves ---------------------------------------------------------------------------
+# The curves
 
 Curve = Callable[[Site, Sequence[float]], AsyncIterator[Point]]
 

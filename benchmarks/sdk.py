@@ -46,9 +46,7 @@ def cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-# --------------------------------------------------------------------------- loads
-
-
+# Loads
 async def send_async(namesrv: str, topic: str, count: int) -> Callable[[], Awaitable[int]]:
     """Many sends under way at a time, each with its future."""
     producer = Producer("bench", namesrv=namesrv)
@@ -171,9 +169,7 @@ async def measured(name: str, namesrv: str, topic: str, count: int) -> dict[str,
     }
 
 
-# ---------------------------------------------------------------------- comparison
-
-
+# Comparison
 def ours(name: str, running: Running, count: int) -> dict[str, float]:
     """One load in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.sdk", "load", name]
@@ -215,9 +211,7 @@ def compare(
     return lines
 
 
-# --------------------------------------------------------------------------- page
-
-
+# Page
 def table(lines: list[dict[str, Any]]) -> list[str]:
     """Medians with lowest and highest, and what they come to."""
     out = [

@@ -131,9 +131,7 @@ class Ready:
         raise NotImplementedError
 
 
-# ------------------------------------------------------------------------ CPU
-
-
+# CPU
 def cpu_seconds(pids: Iterable[int]) -> float:
     """What these processes, and those they have waited for, have used."""
     total = 0
@@ -162,9 +160,7 @@ def machine_seconds() -> float:
     return (fields[0] + fields[1] + fields[2] + fields[5] + fields[6]) / _TICKS
 
 
-# ------------------------------------------------------------------------ measures
-
-
+# Measures
 class Session:
     """The measures, on one Spark."""
 

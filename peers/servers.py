@@ -104,8 +104,7 @@ class Cluster:
         for server in reversed(self._servers):
             server.stop()
 
-    # ------------------------------------------------------------------ NameServers
-
+    # NameServers
     def rocketq_namesrv(self) -> Server:
         port = self.port("namesrv")
         command = [sys.executable, "-m", "rocketq.cli", "namesrv"]
@@ -125,8 +124,7 @@ class Cluster:
             "java-namesrv", [*command, "-c", str(conf)], f"127.0.0.1:{port}", answers
         )
 
-    # ---------------------------------------------------------------------- brokers
-
+    # Brokers
     def rocketq_broker(self, name: str, namesrv: Server, **settings: str) -> Server:
         conf, address = self._broker_conf(name, namesrv, settings)
         command = [sys.executable, "-m", "rocketq.cli", "broker", "-c", str(conf)]
@@ -161,8 +159,7 @@ class Cluster:
         conf.write_text("".join(f"{key}={value}\n" for key, value in (values | settings).items()))
         return conf, f"127.0.0.1:{port}"
 
-    # -------------------------------------------------------------------- processes
-
+    # Processes
     def run(self, name: str, command: Sequence[str]) -> Server:
         """Some other process of this test; stopped with the rest."""
         return self._spawn(name, command, "")

@@ -82,8 +82,7 @@ class LocalBroker:
         """The name of the cluster."""
         return self._settings["brokerClusterName"]
 
-    # ------------------------------------------------------------------ life
-
+    # Life
     def start(self) -> None:
         """Start both; after a `stop` again with the same ports and data."""
         if self._thread is not None:
@@ -161,8 +160,7 @@ class LocalBroker:
             self._ready.set()
             await self._stop.wait()
 
-    # -------------------------------------------------------- helpers of tests
-
+    # Helpers of tests
     def new_name(self, prefix: str = "test") -> str:
         """A name for a topic or group that nobody has used."""
         return f"{prefix}-{uuid.uuid4().hex[:12]}"

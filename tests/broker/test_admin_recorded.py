@@ -163,7 +163,7 @@ async def check(wire: Wire, recorded: Exchange, *, with_remark: bool = True) -> 
     return reply
 
 
-# -- requests whose answers are compared and nothing more --------------------------------
+# Requests whose answers are compared and nothing more
 
 PLAIN = [
     (C.UPDATE_AND_CREATE_TOPIC, "create topic"),
@@ -218,7 +218,7 @@ async def test_answers_like_a_real_broker(wire: Wire, code: int, scenario: str) 
     await check(wire, exchange(code, scenario))
 
 
-# -- requests whose effect is looked at --------------------------------------------------
+# Requests whose effect is looked at
 
 
 async def test_an_unknown_code_is_refused_as_a_real_broker_does(wire: Wire) -> None:

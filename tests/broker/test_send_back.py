@@ -180,7 +180,7 @@ async def test_an_unknown_group_is_refused_where_groups_are_not_made(
         assert refused.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
-# -- ordinary sends to a retry topic -----------------------------------------------------
+# Ordinary sends to a retry topic
 
 
 @pytest.mark.parametrize(("reconsume_times", "is_dead"), [(16, False), (17, True)])

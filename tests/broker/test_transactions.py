@@ -143,7 +143,7 @@ async def producer_online(services: Services) -> AsyncIterator[Producer]:
         await server.stop(0)
 
 
-# -- the life of a transaction -----------------------------------------------------------
+# The life of a transaction
 
 
 async def test_a_half_message_is_seen_by_nobody(tmp_path: Path, clock: ManualClock) -> None:
@@ -350,7 +350,7 @@ async def test_a_commit_whose_flush_fails_is_not_called_a_success(
         disk.mend()
 
 
-# -- the op log --------------------------------------------------------------------------
+# The op log
 
 
 async def test_decisions_are_written_together(tmp_path: Path, clock: ManualClock) -> None:
@@ -389,7 +389,7 @@ def test_both_forms_of_op_messages_are_read() -> None:
     assert decode_marks(b"") == []
 
 
-# -- questions ---------------------------------------------------------------------------
+# Questions
 
 
 async def test_an_undecided_message_is_asked_about_after_its_timeout(
@@ -495,7 +495,7 @@ async def test_an_immune_message_is_left_in_peace(tmp_path: Path, clock: ManualC
         assert len(services.read(TRANSACTION_HALF_TOPIC)) == 2
 
 
-# -- restarts ----------------------------------------------------------------------------
+# Restarts
 
 
 async def test_a_restart_finds_what_is_open_and_only_that(

@@ -72,7 +72,7 @@ def columns(line: str) -> list[str]:
     return re.split(r"\s{2,}|\s(?=#)", line.strip())
 
 
-# --- topics -------------------------------------------------------------------------------
+# Topics
 
 
 def test_a_created_topic_is_reported_as_rocketmq_reports_it(tool: Tool) -> None:
@@ -164,7 +164,7 @@ def test_statistics_of_a_topic_without_readers(tool: Tool) -> None:
     assert row.endswith("NO_CONSUMER")
 
 
-# --- groups -------------------------------------------------------------------------------
+# Groups
 
 
 def test_a_group_is_made_and_deleted(tool: Tool) -> None:
@@ -195,7 +195,7 @@ def test_nobody_online_is_an_error(tool: Tool) -> None:
     assert "CONSUMER_NOT_ONLINE" in result.stderr
 
 
-# --- brokers and NameServers --------------------------------------------------------------
+# Brokers and NameServers
 
 
 def test_the_cluster_is_a_row_a_broker(tool: Tool) -> None:
@@ -242,7 +242,7 @@ def test_name_servers_are_told_and_asked(tool: Tool) -> None:
     assert added == wiped.replace("wipe", "add")
 
 
-# --- messages -----------------------------------------------------------------------------
+# Messages
 
 
 def test_a_message_is_found_and_described(tool: Tool, topic: str) -> None:
@@ -313,7 +313,7 @@ def test_offsets_are_reset_by_time(tool: Tool, topic: str) -> None:
     assert "tomorrow is no time" in result.stderr
 
 
-# --- mistakes -----------------------------------------------------------------------------
+# Mistakes
 
 
 @pytest.mark.parametrize(

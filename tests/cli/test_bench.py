@@ -175,7 +175,7 @@ def test_help_teaches() -> None:
     assert run("bench", "produce", "--mode", "loud").returncode == 2
 
 
-# --- parts --------------------------------------------------------------------------------
+# Parts
 
 
 async def test_a_terminal_shows_the_figures_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,7 +251,7 @@ def test_nobody_there_is_one_clear_line(words: tuple[str, ...]) -> None:
     assert ended.stderr.count("\n") == 1
 
 
-# --- files --------------------------------------------------------------------------------
+# Files
 
 
 def test_a_store_is_checked_and_dumped_while_its_broker_runs(

@@ -57,8 +57,7 @@ class ScriptedBroker:
         self.unregistered.append(request.header(UnregisterClient))
         return request.reply()
 
-    # ----------------------------------------------------------------- answers
-
+    # Answers
     def accept(self, request: Command, *, code: int = ResponseCode.SUCCESS) -> Command:
         header = request.header(SendMessageV2)
         return request.reply(

@@ -26,9 +26,7 @@ def position_of_error(text: str) -> int:
     return caught.value.position
 
 
-# --- The table of examples
-
-
+# The table of examples
 @pytest.mark.parametrize(
     ("text", "six", "five_and_a_half", "missing"),
     [
@@ -48,9 +46,7 @@ def test_the_examples_of_the_specification(
     assert matches(text) is missing
 
 
-# --- Words
-
-
+# Words
 @pytest.mark.parametrize(
     "text",
     [
@@ -138,9 +134,7 @@ def test_an_error_says_where(text: str, position: int) -> None:
     assert position_of_error(text) == position
 
 
-# --- Traps
-
-
+# Traps
 def test_text_after_a_whole_expression_is_ignored() -> None:
     assert matches("a = 1 b", a="1")
     assert matches("a = 1 b nonsense # ' )", a="1")
@@ -172,9 +166,7 @@ def test_a_leading_minus_is_an_operator() -> None:
     assert matches("a BETWEEN -5 AND -10 OR TRUE"), "not two literals, so not compared"
 
 
-# --- Compile errors
-
-
+# Compile errors
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize(
     "operand", ["'x'", "TRUE", "FALSE", "NULL", "(b = 1)", "NOT b", "(b IS NULL)"]
@@ -249,9 +241,7 @@ def test_booleans_and_properties_are_conditions(text: str) -> None:
     compile_sql(text)  # which raises FilterError for anything else
 
 
-# --- Numbers
-
-
+# Numbers
 def test_integers_have_32_bits_where_they_fit_even_with_an_l() -> None:
     assert matches("a = 2147483647", a="2147483647")
     assert not matches("a < 2147483647L", a="3000000000"), "too long for 32 bits: no match"
@@ -335,9 +325,7 @@ def test_integers_widen() -> None:
     assert matches("3000000000 = 3E9")
 
 
-# --- Nulls
-
-
+# Nulls
 def test_equality_and_null() -> None:
     assert matches("a = b"), "both null"
     assert matches("(a = b) = TRUE")
@@ -460,9 +448,7 @@ def test_booleans_compare_with_booleans() -> None:
     assert not matches("(a = 1) = 1", a="1")
 
 
-# --- Three values
-
-
+# Three values
 TRUE, FALSE, NULL = "(t = 't')", "(t = 'f')", "(n = 'x')"
 
 
@@ -511,9 +497,7 @@ def test_comparisons_bind_tighter_than_equality() -> None:
     assert position_of_error("1 < a < 3") == 0
 
 
-# --- The filter
-
-
+# The filter
 def test_a_compiled_filter_needs_properties() -> None:
     compiled = filter_for("SQL92", "a = 1")
     assert isinstance(compiled, SqlFilter)

@@ -98,7 +98,7 @@ def permissions(registry: RouteRegistry, topic: str) -> dict[str, int]:
     return {queue.broker_name: queue.perm for queue in route.queue_datas}
 
 
-# --- registration -------------------------------------------------------------------------
+# Registration
 
 
 def test_a_registered_broker_is_in_the_routes_of_its_topics(registry: RouteRegistry) -> None:
@@ -204,7 +204,7 @@ def test_a_single_topic_update_deletes_nothing(registry: RouteRegistry) -> None:
     assert "orders" in registry
 
 
-# --- acting masters -----------------------------------------------------------------------
+# Acting masters
 
 
 def test_the_prime_slave_serves_its_topics_read_only(registry: RouteRegistry) -> None:
@@ -257,7 +257,7 @@ def test_a_group_is_told_when_its_lowest_id_changes(
     assert changes[1:] == [MinimumIdChange("a", {1: "a1:10911"}, "a0:10911", None)]
 
 
-# --- leaving ------------------------------------------------------------------------------
+# Leaving
 
 
 def test_with_its_last_address_a_broker_leaves_every_table(registry: RouteRegistry) -> None:
@@ -311,7 +311,7 @@ def test_a_silent_broker_is_removed_and_its_connection_handed_back(
     assert not registry.brokers
 
 
-# --- topics -------------------------------------------------------------------------------
+# Topics
 
 
 def test_write_permission_is_wiped_and_added_for_one_broker(registry: RouteRegistry) -> None:
@@ -356,7 +356,7 @@ def test_topics_are_listed_by_cluster_and_by_flag(registry: RouteRegistry) -> No
     assert list(registry.topics_with_flags(lambda flag: bool(flag & 1))) == ["unit"]
 
 
-# --- encoded routes -----------------------------------------------------------------------
+# Encoded routes
 
 
 def test_both_forms_of_a_route_are_those_of_the_protocol(registry: RouteRegistry) -> None:
@@ -437,7 +437,7 @@ def test_filter_servers_follow_the_address_of_their_broker(registry: RouteRegist
     assert json.loads(text)["filterServerTable"] == {}
 
 
-# --- scale --------------------------------------------------------------------------------
+# Scale
 
 
 def test_fifty_thousand_topics_on_eight_brokers(registry: RouteRegistry) -> None:

@@ -140,7 +140,7 @@ async def running(config: NamesrvConfig, clock: ManualClock | None = None) -> As
         await server.stop()
 
 
-# --- registration -------------------------------------------------------------------------
+# Registration
 
 
 async def test_a_body_damaged_on_the_way_is_refused(caller: Caller) -> None:
@@ -313,7 +313,7 @@ async def test_a_group_is_told_when_its_lowest_id_changes(tmp_path: Path) -> Non
     await broker.stop()
 
 
-# --- routes -------------------------------------------------------------------------------
+# Routes
 
 
 async def test_the_requesters_version_chooses_the_form_of_a_route(caller: Caller) -> None:
@@ -387,7 +387,7 @@ async def test_a_deleted_topic_is_unknown(caller: Caller) -> None:
     assert (await caller.route()).code == ResponseCode.TOPIC_NOT_EXIST
 
 
-# --- settings -----------------------------------------------------------------------------
+# Settings
 
 
 async def test_settings_outlive_the_name_server(tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ async def test_a_value_out_of_range_is_refused(caller: Caller, line: str) -> Non
     assert line[:40] in (answer.remark or "")
 
 
-# --- the server itself --------------------------------------------------------------------
+# The server itself
 
 
 async def test_a_taken_port_is_an_os_error(caller: Caller, tmp_path: Path) -> None:

@@ -89,10 +89,10 @@ async def test_no_room_for_a_queue_entry_loses_no_message(tmp_path: Path) -> Non
         assert store.flags.has(Flag.LOGICS_QUEUE_ERROR)
         assert store.append(message(b"21")).status is PutStatus.SERVICE_NOT_AVAILABLE
         assert store.max_offset("orders", 0) == 20
-        store._catch_up()
+        store._catching_up.run()
         assert store.flags.has(Flag.LOGICS_QUEUE_ERROR)
         disk.mend()
-        store._catch_up()  # once a second
+        store._catching_up.run()  # once a second
         assert not store.flags.has(Flag.LOGICS_QUEUE_ERROR)
         assert store.append(message(b"21")).status is PutStatus.PUT_OK
         assert bodies(store) == [b"%d" % number for number in range(22)]
@@ -108,7 +108,7 @@ async def test_no_room_for_the_index_loses_no_key(tmp_path: Path) -> None:
         assert store.flags.has(Flag.INDEX_FILE_ERROR)
         assert store.append(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
         disk.mend()
-        store._catch_up()
+        store._catching_up.run()
         assert store.flags.is_writeable
         store.append(message(b"64", keys="k64"))
         for number in (62, 63, 64):
@@ -257,9 +257,7 @@ async def test_a_really_full_disk_is_survived(small_disk: Path) -> None:
         assert read_everything(store) == everything
 
 
-# --- Files that are waited for, made or given up at the wrong moment
-
-
+# Files that are waited for, made or given up at the wrong moment
 class WatchedDisk(FaultyDisk):
     """Its syncs wait until they are let go, and tell whose descriptor they were given."""
 

@@ -75,9 +75,7 @@ async def test_closing_makes_everything_durable(tmp_path: Path) -> None:
     assert not (tmp_path / "abort").exists()
 
 
-# --- SYNC_FLUSH
-
-
+# SYNC_FLUSH
 async def test_a_message_is_invisible_until_it_is_flushed(tmp_path: Path) -> None:
     disk = SlowDisk()
     heard: list[int] = []
@@ -193,9 +191,7 @@ async def test_batches_become_visible_together(tmp_path: Path) -> None:
         assert bodies(store) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-# --- A flush that fails
-
-
+# A flush that fails
 async def test_a_failed_flush_is_never_followed_by_an_acknowledgement(tmp_path: Path) -> None:
     disk = FaultyDisk()
     store = MessageStore(sync_config(tmp_path), disk=disk)
@@ -253,9 +249,7 @@ async def test_a_failed_flush_of_a_queue_stops_writing(tmp_path: Path) -> None:
     assert (tmp_path / "abort").exists()
 
 
-# --- The checkpoint
-
-
+# The checkpoint
 def checkpoint_of(root: Path) -> Checkpoint:
     checkpoint = Checkpoint(root / "checkpoint", Disk())
     checkpoint.load()

@@ -108,9 +108,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> list[Template]:
     ]
 
 
-# --- Damage
-
-
+# Damage
 def flip_a_bit(data: bytearray, choose: random.Random) -> tuple[int, int]:
     at = choose.randrange(len(data))
     data[at] ^= 1 << choose.randrange(8)

@@ -124,9 +124,7 @@ async def test_a_queue_without_messages_says_so(config: StoreConfig) -> None:
         assert (result.status, result.next_offset) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0)
 
 
-# --- Filters
-
-
+# Filters
 async def test_a_tag_filter_passes_by_code(config: StoreConfig) -> None:
     async with MessageStore(config) as store:
         for number in range(20):
@@ -154,9 +152,7 @@ async def test_an_sql_filter_sees_the_properties(config: StoreConfig) -> None:
         assert [m.body for m in found] == [b"3", b"4", b"5"]
 
 
-# --- Single messages
-
-
+# Single messages
 async def test_a_message_is_found_by_its_place_and_by_its_number(config: StoreConfig) -> None:
     async with MessageStore(config) as store:
         results = [store.append(message(b"%d" % number)) for number in range(5)]
@@ -177,9 +173,7 @@ async def test_a_message_is_found_by_its_place_and_by_its_number(config: StoreCo
         assert store.look_up(results[0].physical_offset, results[0].size - 1) is None
 
 
-# --- By key
-
-
+# By key
 async def test_a_message_is_found_by_each_of_its_keys(config: StoreConfig) -> None:
     async with MessageStore(config) as store:
         store.append(message(b"both", keys="k1 k2", unique_key="u1"))
@@ -228,9 +222,7 @@ async def test_keys_are_found_within_a_range_of_time(tmp_path: Path) -> None:
         assert result.last_update_timestamp == times[-1]
 
 
-# --- By time
-
-
+# By time
 async def test_an_offset_is_found_by_time(tmp_path: Path) -> None:
     clock = ManualClock(1_700_000_000_000)
     async with MessageStore(small_config(tmp_path), clock=clock) as store:

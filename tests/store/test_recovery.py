@@ -162,9 +162,7 @@ def change_log(root: Path, position: int, change: Callable[[bytearray, int], Non
     path.write_bytes(data)
 
 
-# --- Nothing is damaged
-
-
+# Nothing is damaged
 def test_a_stopped_store_is_complete(stopped: Template) -> None:
     with copy_of(stopped) as root:
         assert not (root / "abort").exists()
@@ -257,9 +255,7 @@ def test_queues_are_made_anew_when_somebody_deletes_them(tmp_path: Path) -> None
     assert asyncio.run(read()) == [b"old"]
 
 
-# --- The log is damaged
-
-
+# The log is damaged
 @slow_examples
 @given(st.data())
 def test_a_torn_last_record_is_cut_off(killed: Template, data: st.DataObject) -> None:
@@ -482,9 +478,7 @@ def test_an_empty_last_file_is_one_whose_making_was_interrupted(stopped: Templat
     assert served.messages == expected(stopped.messages)
 
 
-# --- Derived data is damaged
-
-
+# Derived data is damaged
 def derived_files(root: Path) -> list[Path]:
     found = [*root.glob("consumequeue/*/*/*"), *root.glob("index/*")]
     return sorted(found)

@@ -33,7 +33,7 @@ class BrokerState:
             return 0.0
 
 
-# --- who is there -------------------------------------------------------------------------
+# Who is there
 
 
 async def clusters(api: BrokerApi) -> list[str]:
@@ -89,7 +89,7 @@ async def address_of(api: BrokerApi, broker_name: str) -> str:
     return broker.broker_addrs[min(broker.broker_addrs)]
 
 
-# --- how they are doing -------------------------------------------------------------------
+# How they are doing
 
 
 async def states(api: BrokerApi, cluster: str | None = None) -> list[BrokerState]:
@@ -134,7 +134,7 @@ async def runtime_info(api: BrokerApi, address: str) -> dict[str, str]:
     return dict(sorted(KVTable.decode(reply.body).table.items()))
 
 
-# --- what they are told -------------------------------------------------------------------
+# What they are told
 
 
 async def config(api: BrokerApi, address: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ class GroupConfigAt:
     config: SubscriptionGroupConfig
 
 
-# --- settings -----------------------------------------------------------------------------
+# Settings
 
 
 async def create(api: BrokerApi, config: SubscriptionGroupConfig, addresses: Iterable[str]) -> None:
@@ -116,7 +116,7 @@ async def configs(api: BrokerApi, group: str) -> list[GroupConfigAt]:
     return found
 
 
-# --- who is connected ---------------------------------------------------------------------
+# Who is connected
 
 
 async def consumer_connection(
@@ -170,7 +170,7 @@ async def producers(api: BrokerApi, address: str) -> ProducerTable:
     return ProducerTable.decode(reply.body)
 
 
-# --- how far they have come ---------------------------------------------------------------
+# How far they have come
 
 
 async def progress_of(api: BrokerApi, group: str, topic: str | None = None) -> ConsumeStats:

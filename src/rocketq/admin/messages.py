@@ -77,7 +77,7 @@ _STATUS_BY_CODE: Final = {
 }
 
 
-# --- found by id, key or offset -----------------------------------------------------------
+# Found by id, key or offset
 
 
 async def by_id(api: BrokerApi, topic: str, message_id: str) -> MessageExt | None:
@@ -182,7 +182,7 @@ async def _address_of(api: BrokerApi, topic: str, broker_name: str) -> str:
     raise UnknownBroker(broker_name)
 
 
-# --- read queue by queue ------------------------------------------------------------------
+# Read queue by queue
 
 
 async def pull(
@@ -283,7 +283,7 @@ async def queue_entries(
     return ConsumeQueueView.decode((await api.invoke(address, header)).body)
 
 
-# --- sent, and what became of them --------------------------------------------------------
+# Sent, and what became of them
 
 
 async def send(

@@ -59,7 +59,7 @@ class PermissionChange:
     config: TopicConfig
 
 
-# --- what there is ------------------------------------------------------------------------
+# What there is
 
 
 async def names(api: BrokerApi) -> list[str]:
@@ -219,7 +219,7 @@ async def _accumulation(api: BrokerApi, addresses: Iterable[str], topic: str, gr
     return max(behind, 0)
 
 
-# --- changes ------------------------------------------------------------------------------
+# Changes
 
 
 async def create(
@@ -277,7 +277,7 @@ async def change_permission(
     return PermissionChange(first.perm, perm, addresses, config)
 
 
-# --- ordered topics -----------------------------------------------------------------------
+# Ordered topics
 
 
 async def order_conf(api: BrokerApi, topic: str) -> str | None:

@@ -73,7 +73,7 @@ class _Kind:
     is_repeated: bool
 
 
-# --- one command --------------------------------------------------------------------------
+# One command
 
 
 def command(function: Callable[..., None]) -> Run:
@@ -238,7 +238,7 @@ def _escaped(text: str) -> str:
     return text if text is argparse.SUPPRESS else text.replace("%", "%%")
 
 
-# --- several of them ----------------------------------------------------------------------
+# Several of them
 
 
 def group(description: str, table: Mapping[str, Callable[..., None]]) -> Run:

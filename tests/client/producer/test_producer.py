@@ -184,9 +184,7 @@ async def test_a_delayed_message_arrives_later(broker: BrokerUnderTest, producer
     assert message.store_timestamp - message.born_timestamp >= 900
 
 
-# ------------------------------------------------------------------------ batches
-
-
+# Batches
 async def test_a_batch_gives_a_receipt_for_each_message(
     broker: BrokerUnderTest, producer: Producer
 ) -> None:
@@ -266,9 +264,7 @@ async def test_a_failed_batch_fails_every_message_in_it(local_broker: LocalBroke
     assert [type(result) for result in results] == [NoRoute] * 3
 
 
-# --------------------------------------------------------------- namespace, hooks
-
-
+# Namespace, hooks
 async def test_a_namespace_is_on_the_wire_and_nowhere_else(broker: BrokerUnderTest) -> None:
     topic = broker.new_name("orders")
     async with Producer("group", namesrv=broker.namesrv, namespace="shop") as producer:
@@ -342,9 +338,7 @@ async def test_a_filter_may_refuse_a_message(broker: BrokerUnderTest) -> None:
     assert len(await broker.wait_for_messages(topic, 1)) == 1
 
 
-# ---------------------------------------------------------------------------- life
-
-
+# Life
 async def test_a_producer_must_be_started_and_not_closed(broker: BrokerUnderTest) -> None:
     producer = Producer("p", namesrv=broker.namesrv)
     message = Message("t", b"x")
@@ -415,9 +409,7 @@ async def test_too_many_unanswered_sends_are_refused(local_broker: LocalBroker) 
         await producer.send(Message(topic, b"x"))
 
 
-# -------------------------------------------------------------------------- errors
-
-
+# Errors
 async def test_name_servers_that_do_not_answer_are_all_named() -> None:
     async with Producer("p", namesrv="127.0.0.1:1;127.0.0.1:2", send_timeout_s=0.5) as producer:
         with pytest.raises(NameServersUnavailable, match=r"127\.0\.0\.1:1.*|127\.0\.0\.1:2.*") as e:
@@ -497,9 +489,7 @@ def test_a_recall_handle_names_its_broker() -> None:
         recall_broker("nonsense")
 
 
-# ------------------------------------------------------------------ brokers that go
-
-
+# Brokers that go
 async def test_a_broker_that_restarts_is_waited_for() -> None:
     """With only one broker, a send goes on trying while its time lasts."""
     with LocalBroker() as broker:

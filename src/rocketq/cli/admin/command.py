@@ -91,7 +91,7 @@ def show(report: Report, *, as_json: bool) -> None:
             print(line)
 
 
-# --- options that many sub-commands have -------------------------------------------------
+# Options that many sub-commands have
 
 Topic = Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="The topic.")]
 Group = Annotated[

@@ -41,7 +41,7 @@ _TYPE_NAMES: Final = {
 }
 
 
-# --- settings -----------------------------------------------------------------------------
+# Settings
 
 
 @command("updateSubGroup")
@@ -167,7 +167,7 @@ async def get_consumer_config(api: BrokerApi, group: Group) -> Report:
     return Report(data, lines)
 
 
-# --- who is connected ---------------------------------------------------------------------
+# Who is connected
 
 
 @command("consumerConnection")
@@ -239,7 +239,7 @@ async def producer(
     return Report(table.to_json(), lines)
 
 
-# --- how far they have come ---------------------------------------------------------------
+# How far they have come
 
 
 @command("consumerProgress")

@@ -32,7 +32,7 @@ Begin = Annotated[
 End = Annotated[str | None, Option("-e", "--endTimestamp", metavar="TIME", help="Until then.")]
 
 
-# --- found --------------------------------------------------------------------------------
+# Found
 
 
 @command("queryMsgById")
@@ -193,7 +193,7 @@ async def query_cq(
     return Report(view.to_json(), lines)
 
 
-# --- read ---------------------------------------------------------------------------------
+# Read
 
 
 @command("printMsg")
@@ -394,7 +394,7 @@ async def send_message(
     return Report(data, lines)
 
 
-# --- as text and as data ------------------------------------------------------------------
+# As text and as data
 
 
 def _line(message: MessageExt, charset: str | None) -> str:

@@ -23,7 +23,7 @@ _AHEAD: Final = 10_000
 _SPAN: Final = 20_000
 
 
-# --- a backlog ----------------------------------------------------------------------------
+# A backlog
 
 
 class Backlog:
@@ -116,7 +116,7 @@ class Backlog:
         tally.end()
 
 
-# --- as they come -------------------------------------------------------------------------
+# As they come
 
 
 class Arrivals:

@@ -74,7 +74,7 @@ class Sender:
         self._limit = 0
         self._has_room = asyncio.Event()
 
-    # --- without waiting for each receipt -------------------------------------------------
+    # Without waiting for each receipt
 
     async def flood(self, budget: Budget, in_flight: int) -> None:
         """As many as there may be without an answer, all the time."""
@@ -129,7 +129,7 @@ class Sender:
             self._has_room.clear()
             await self._has_room.wait()
 
-    # --- one after the other --------------------------------------------------------------
+    # One after the other
 
     async def one_by_one(self, budget: Budget) -> None:
         """Wait for every receipt before the next is sent; one of several workers."""
@@ -172,7 +172,7 @@ class Sender:
                     tally.bytes += len(body)
             await asyncio.sleep(0)
 
-    # --- the tally ------------------------------------------------------------------------
+    # The tally
 
     def _stored(self, results: list[SendResult], due_ns: int, size: int) -> None:
         tally, count = self._tally, len(results)

@@ -80,7 +80,7 @@ def _seconds(microseconds: float) -> str:
     return f"{microseconds / 1e6:.2f} s"
 
 
-# --- the report ---------------------------------------------------------------------------
+# The report
 
 
 def print_report(

@@ -131,7 +131,7 @@ def _changed(config: BrokerConfig | StoreConfig) -> list[str]:
     ]
 
 
-# --- ports --------------------------------------------------------------------------------
+# Ports
 
 
 def ports_from(first: int, count: int) -> list[int]:
@@ -186,7 +186,7 @@ class _Sockets:
             held.close()
 
 
-# --- the other side -----------------------------------------------------------------------
+# The other side
 
 
 def stop_with_parent(stop: asyncio.Event) -> None:

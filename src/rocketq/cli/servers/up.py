@@ -201,7 +201,7 @@ async def _registered(name_server: NameServer, broker_name: str) -> None:
         raise CannotStart("the broker could not register at its NameServer") from None
 
 
-# --- several brokers ----------------------------------------------------------------------
+# Several brokers
 
 
 class _Member(NamedTuple):

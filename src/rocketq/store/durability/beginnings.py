@@ -55,8 +55,7 @@ class Beginnings:
         self._version = 0
         self._synced = 0
 
-    # --- Opening and closing
-
+    # Opening and closing
     def load(self, log_min: int) -> None:
         """Read what there is; lines that are damaged or needed no longer are left out."""
         self._positions = {
@@ -76,8 +75,7 @@ class Beginnings:
             self._disk.close(descriptor)
         self._descriptors.clear()
 
-    # --- What is known
-
+    # What is known
     def get(self, topic: str) -> int:
         """Records of a topic before this position are of an earlier life; 0 if there was none."""
         return self._positions.get(topic, 0)
@@ -89,8 +87,7 @@ class Beginnings:
     def __contains__(self, topic: str) -> bool:
         return topic in self._positions
 
-    # --- What is new
-
+    # What is new
     def begin(self, topic: str, position: int) -> bool:
         """Let a topic begin here; False if it is known to begin here or later.
 
@@ -121,8 +118,7 @@ class Beginnings:
             del self._positions[topic]
             del self.by_name[topic.encode()]
 
-    # --- Durability
-
+    # Durability
     @property
     def is_synced(self) -> bool:
         return self._synced == self._version

@@ -84,8 +84,7 @@ class LogFlush:
         self._wanted = False
         self._thread = disk.thread("flush")
 
-    # --- SYNC_FLUSH
-
+    # SYNC_FLUSH
     def durable(self, position: int) -> asyncio.Future[PutStatus]:
         """A future, shared with everybody in the same group, for when this is on the disk."""
         loop = asyncio.get_running_loop()
@@ -161,8 +160,7 @@ class LogFlush:
     def has_failed(self) -> bool:
         return self._failure is not None
 
-    # --- ASYNC_FLUSH, and the last flush of all
-
+    # ASYNC_FLUSH, and the last flush of all
     async def run(self, stop: asyncio.Event) -> None:
         """Flush at intervals: when enough pages wait, and now and then whatever waits."""
         thorough_s = self._config.flush_commit_log_thorough_interval / 1000

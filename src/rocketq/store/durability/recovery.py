@@ -151,8 +151,7 @@ class Recovery:
                 segment.sync()
             self._log.note_flushed(report.end)
 
-    # --- Where to begin
-
+    # Where to begin
     def _start(self, crashed: bool) -> int:
         progress = self._checkpoint.progress
         lowest = self._log.min_offset
@@ -200,8 +199,7 @@ class Recovery:
             return None
         return read_record(segment.view, 0)
 
-    # --- Reading
-
+    # Reading
     def _read(self, report: RecoveryReport) -> None:
         index_from = self._index_start(report.start)
         if index_from < report.start:
@@ -346,8 +344,7 @@ class Recovery:
         )
         return Verdict.RIGHT if is_right else Verdict.OTHER
 
-    # --- What needs a longer pass
-
+    # What needs a longer pass
     def _index_start(self, start: int) -> int:
         """Where the index has to be continued from, `start` if it reaches that far."""
         if self._index is None:

@@ -75,8 +75,7 @@ class Index:
         self._synced = 0
         """How many files from the first on are full and known to be on the disk."""
 
-    # --- Opening and closing
-
+    # Opening and closing
     def load(self) -> None:
         """Open what there is. A file that was cut is of no use, and is made again."""
         if not self._folder.is_dir():
@@ -144,8 +143,7 @@ class Index:
         self._files.clear()
         self._segments.clear()
 
-    # --- Adding
-
+    # Adding
     def make_room(self) -> IndexFile | None:
         """A file in which the next entry can be written, None when the disk has no room."""
         try:
@@ -220,8 +218,7 @@ class Index:
     def files(self) -> list[IndexFile]:
         return list(self._files)
 
-    # --- Asking
-
+    # Asking
     def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Log positions of messages that may carry a key, in the order of the log.
 
@@ -247,8 +244,7 @@ class Index:
                 return file.begin_timestamp
         return otherwise
 
-    # --- Filling gaps
-
+    # Filling gaps
     def gaps(self, log_min: int) -> list[tuple[int, int, int]]:
         """(index of the file behind, start, end) of log ranges that no file speaks for.
 
@@ -290,8 +286,7 @@ class Index:
                 count += 1
         return count
 
-    # --- Keeping
-
+    # Keeping
     def rebuild_last(self, log_end: int) -> None:
         """After a power failure: make the file that was being filled consistent."""
         if self._files and not self._files[-1].is_full:

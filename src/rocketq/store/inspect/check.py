@@ -195,9 +195,7 @@ def _check_end(segments: Segments, end: int, is_live: bool) -> Iterator[Finding]
         )
 
 
-# --- Consume queues
-
-
+# Consume queues
 def _check_queues(
     folder: Path,
     config: StoreConfig,
@@ -275,9 +273,7 @@ def _what_is_wrong(
     return ""
 
 
-# --- Index
-
-
+# Index
 def _check_index(
     folder: Path,
     config: StoreConfig,

@@ -75,8 +75,7 @@ class CommitLog:
         self._on_growth: Callable[[], None] | None = None
         self._limit_when_watched = 0
 
-    # --- What there is
-
+    # What there is
     @property
     def segments(self) -> Segments:
         return self._segments
@@ -113,8 +112,7 @@ class CommitLog:
         segment = self._segments.find(position)
         return (segment.view, segment.start) if segment is not None else None
 
-    # --- The end of the log
-
+    # The end of the log
     def when_grown(self, callback: Callable[[], None] | None) -> None:
         """Have the next append reported, and no other after it; None: nobody wants to know.
 
@@ -280,8 +278,7 @@ class CommitLog:
             folders = sorted(roomy or folders)
         return folders[start // self._file_size % len(folders)] / file_name(start)
 
-    # --- Bytes of another log
-
+    # Bytes of another log
     def receive(self, position: int, pieces: Sequence[memoryview]) -> None:
         """Add bytes that somebody else's log has from this position on, as they are.
 
@@ -319,8 +316,7 @@ class CommitLog:
         if tail.segment_end - tail.end < self._file_size // 4:
             self._allocation.prepare(self._path_of(tail.segment_end), tail.segment_end)
 
-    # --- Durability
-
+    # Durability
     def unflushed(self) -> list[Segment]:
         """The files with bytes that are not known to be on the disk."""
         return [
@@ -336,8 +332,7 @@ class CommitLog:
             if segment.end <= self.flushed:
                 segment.release_descriptor()
 
-    # --- The front and the close
-
+    # The front and the close
     def take_first(self) -> Segment:
         """Give up the oldest file; the caller removes it."""
         return self._segments.take_first()

@@ -114,8 +114,7 @@ class ConsumeQueue:
         self._surroundings = surroundings
         self._segments = Segments([folder], file_size, disk, reserve=False)
 
-    # --- Opening
-
+    # Opening
     def open(self, log_end: int) -> None:
         """Find the end. Entries for positions that the log does not have are cut off.
 
@@ -299,8 +298,7 @@ class ConsumeQueue:
                 break
         self.min_offset = max(self.min_offset, self.first_offset)
 
-    # --- What there is
-
+    # What there is
     @property
     def first_offset(self) -> int:
         """The number of the first entry that has a file."""
@@ -355,8 +353,7 @@ class ConsumeQueue:
         size = self._segments.file_size // ENTRY_SIZE
         return (offset // size + 1) * size
 
-    # --- Adding
-
+    # Adding
     def make_room(self) -> bool:
         """Give the tail memory for its next entry; False when the disk has none to give."""
         try:
@@ -503,8 +500,7 @@ class ConsumeQueue:
     def note_dirty(self) -> None:
         self._surroundings.queue_dirtied(self)
 
-    # --- The front
-
+    # The front
     def correct_min_offset(self, log_min: int) -> None:
         """Move the first readable entry up to where the log begins."""
         self.min_offset = self._behind_fillers(self._first_from(log_min))
@@ -590,8 +586,7 @@ class ConsumeQueue:
         self.correct_min_offset(log_min)
         return removed
 
-    # --- The end
-
+    # The end
     def unsynced(self) -> "QueueSync":
         """What has to be waited for until all entries are on the disk; they then count as such."""
         segments = [

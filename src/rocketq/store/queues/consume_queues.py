@@ -131,8 +131,7 @@ class ConsumeQueues:
         self._log_min = log_min
         self._log_end = log_end
 
-    # --- Finding
-
+    # Finding
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue, opened if it was not; None if it does not exist.
 
@@ -166,8 +165,7 @@ class ConsumeQueues:
                     self._begin_mending(queue)
         return queue
 
-    # --- Damage
-
+    # Damage
     def suspect(self, queue: ConsumeQueue, offset: int) -> bool:
         """Somebody found an entry that leads nowhere: whether the queue is made again for it.
 
@@ -271,8 +269,7 @@ class ConsumeQueues:
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
-    # --- Removing
-
+    # Removing
     def remove_earlier_lives(self, topics: Iterable[str]) -> None:
         """Delete what is left of queues of these topics that have no message in this life."""
         for topic in topics:
@@ -319,8 +316,7 @@ class ConsumeQueues:
         for topic in self.topics():
             self.remove_topic(topic)
 
-    # --- What queues tell
-
+    # What queues tell
     def queue_dirtied(self, queue: ConsumeQueue) -> None:
         queue.tail.is_dirty = True
         self._dirty.append(queue)

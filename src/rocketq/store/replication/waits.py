@@ -97,3 +97,18 @@ class _Group(asyncio.Future[PutStatus]):
 
     def cancel(self, msg: object = None) -> bool:
         return False
+
+
+def both(
+    flushed: asyncio.Future[PutStatus], copied: asyncio.Future[PutStatus]
+) -> asyncio.Future[PutStatus]:
+    """When both have ended; of two failures that of the copies is told, as in RocketMQ."""
+    both: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+
+    def look(_: asyncio.Future[PutStatus]) -> None:
+        if flushed.done() and copied.done() and not both.done():
+            both.set_result(copied.result() or flushed.result())
+
+    flushed.add_done_callback(look)
+    copied.add_done_callback(look)
+    return both

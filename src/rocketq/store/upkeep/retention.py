@@ -84,8 +84,7 @@ class Retention:
         """Delete expired files at any hour, for some rounds."""
         self._asked = _ROUNDS_WHEN_ASKED
 
-    # --- How full the disks are
-
+    # How full the disks are
     def log_ratio(self) -> float:
         """Of several folders the emptiest counts: that is where the next file goes."""
         return min(self.folder_ratios().values())
@@ -112,8 +111,7 @@ class Retention:
             **{f"commitLogDiskRatio_{folder}": str(ratio) for folder, ratio in ratios.items()},
         }
 
-    # --- One round
-
+    # One round
     async def clean(self) -> int:
         """One round; returns how many log files it deleted."""
         config = self._config()

@@ -486,9 +486,7 @@ async def test_the_assignment_is_told(broker: Broker) -> None:
         }
 
 
-# --------------------------------------------------------------------------- without a broker
-
-
+# Without a broker
 def settings_error(**options: object) -> str:
     with pytest.raises(InvalidSettings) as caught:
         PushConsumer("group", namesrv="127.0.0.1:1", topics="orders", **options)  # type: ignore[arg-type]

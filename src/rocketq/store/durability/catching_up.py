@@ -1,0 +1,81 @@
+"""Records that were written and have no queue entry yet.
+
+With SYNC_FLUSH nothing can be read before it is on the disk, so its entries are made when a flush
+is done. On a slave they are made when the bytes have come. And where a queue or the index had
+no room for an entry, it is tried again.
+"""
+
+from collections.abc import Callable
+
+from rocketq.store.dispatch import Dispatcher
+from rocketq.store.durability.beginnings import Beginnings
+from rocketq.store.durability.log_scan import LogReplay
+from rocketq.store.durability.replay import Replay
+from rocketq.store.durability.running_flags import Flag, RunningFlags
+from rocketq.store.files.disk import is_passing
+from rocketq.store.index.index import Index
+from rocketq.store.log.append import Appender
+from rocketq.store.log.commit_log import CommitLog
+from rocketq.store.queues.consume_queues import ConsumeQueues
+
+
+class CatchingUp:
+    """Owned by the store; runs on the event loop alone."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        dispatcher: Dispatcher,
+        appender: Appender,
+        beginnings: Beginnings,
+        flags: RunningFlags,
+        *,
+        confirmed: Callable[[], int],
+        on_failure: Callable[[OSError], None],
+    ) -> None:
+        """`confirmed` says up to where the log may be read."""
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = dispatcher
+        self._appender = appender
+        self._beginnings = beginnings
+        self._flags = flags
+        self._confirmed = confirmed
+        self._on_failure = on_failure
+
+    def run(self) -> None:
+        """Dispatch what lies between the dispatcher and what may be read."""
+        self._appender.has_waiting = False
+        end = self._confirmed()
+        if self._dispatcher.position >= end:
+            return
+        replay = Replay(
+            self._dispatcher,
+            self._queues.open_tail,
+            False,
+            False,
+            is_growing=True,
+            beginnings=self._beginnings.by_name,
+        )
+        waiting = LogReplay(self._log.segments, self._dispatcher.position, end, replay)
+        if not waiting.run():
+            self.note_failure()
+            return
+        self._dispatcher.position = max(self._dispatcher.position, waiting.position)
+        self._flags.clear(Flag.LOGICS_QUEUE_ERROR, "queue entries can be written again")
+        self._flags.clear(Flag.INDEX_FILE_ERROR, "index entries can be written again")
+
+    def note_failure(self) -> None:
+        """Say why an entry could not be written."""
+        failure = self._queues.failure
+        if failure is not None:
+            self._queues.failure = None
+            self._flags.set(Flag.LOGICS_QUEUE_ERROR, str(failure))
+        elif self._index is not None and self._index.failure is not None:
+            failure, self._index.failure = self._index.failure, None
+            self._flags.set(Flag.INDEX_FILE_ERROR, str(failure))
+        if failure is not None and not is_passing(failure):
+            self._on_failure(failure)
