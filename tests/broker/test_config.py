@@ -16,6 +16,7 @@ from rocketq.broker.settings.rows import Standing
 from rocketq.broker.settings.table import TABLE
 from rocketq.common.clock import ManualClock
 from rocketq.common.config import ConfigError, parse_properties, settings, to_properties
+from rocketq.remoting.tls import TlsSettings
 from rocketq.store import StoreConfig
 from tests.broker.golden import exchanges
 
@@ -86,6 +87,12 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         "maxMadePerConnection",
         "maxQueueNums",
         "maxTopicsMadeUnasked",
+        "maxConnections",
+        "maxConnectionsPerAddress",
+        "maxTlsHandshakes",
+        "tlsHandshakeTimeoutMillis",
+        "maxFrameLengthBeforeLogin",
+        "proxyProtocolAddresses",
     }
     assert own == {key for key in ours if TABLE[key].is_ours}
     # RocketMQ keeps these in a configuration of their own, in the same file.
@@ -94,10 +101,12 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         *("authenticationWhitelist", "authorizationWhitelist"),
         *("initAuthenticationUser", "innerClientAuthenticationCredentials"),
     }
-    assert ours.keys() - theirs.keys() == own | access
+    # And these among the properties of Java's system.
+    encryption = set(settings(TlsSettings)) - {"useTLS"}
+    assert ours.keys() - theirs.keys() - {"useTLS"} == own | access | encryption
     different = {
         key: (ours[key], theirs[key])
-        for key in ours.keys() - own - access
+        for key in (ours.keys() & theirs.keys()) - own - access
         if ours[key] != theirs[key]
     }
     assert different.keys() <= configured, different
@@ -147,7 +156,7 @@ def test_the_page_is_made_from_the_table() -> None:
 # What is refused
 
 ASKS_FOR_MORE = [
-    *(("tls.server.mode", "enforcing"), ("tls.config.file", "/tls.properties"), ("useTLS", "true")),
+    *(("tls.server.mode", "sometimes"), ("tls.server.need.client.auth", "maybe")),
     *(("brokerRole", "LEARNER"), ("inSyncReplicas", "65"), ("enableSlaveActingMaster", "true")),
     *(("enableControllerMode", "true"), ("controllerAddr", "10.0.0.1:9878")),
     *(("allAckInSyncStateSet", "true"), ("storeType", "defaultRocksDB")),

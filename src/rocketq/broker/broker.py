@@ -80,6 +80,7 @@ from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
 from rocketq.remoting.link.handlers import Handlers
+from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.store import Disk, MessageStore, StoreConfig
 from rocketq.store.replication.follower import LogFollower
 
@@ -239,7 +240,8 @@ class Broker:
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
         housekeeping = Housekeeping(live, groups, offsets, producers, consumers, locks, store)
         directory = AccessDirectory(folder)
-        client = RemotingClient(hooks=signing_hooks(config))
+        tls = ServerTls(config)
+        client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         registration = Registration(live, topics, client, self.address, roles, location)
         topic_routes = TopicRoutes(live, topics, client, clock)
         spreading = TopicSpreading(live, topics, client, registration.announced)
@@ -355,12 +357,14 @@ class Broker:
         server_config = ServerConfig(
             server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
             write_buffer_high_water_mark=config.write_buffer_high_water_mark or _UNREAD_LIMIT,
+            entrance=config,
         )
         vip_routes = {code: route for code, route in routes.items() if code not in _NOT_ON_VIP}
         server, vip_server = (
             RemotingServer(
                 each,
                 config=server_config,
+                tls=tls,
                 hooks=guards(config, directory),
                 on_connect=on_connect,
                 on_close=on_close,
@@ -381,6 +385,7 @@ class Broker:
             _closing(client),
             running("services of the role", role_services.run),
             running("housekeeping", housekeeping.run),
+            running("certificates", tls.run),
             _listening(server, config.bind_address, config.listen_port),
             _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
             running("registration", registration.run),

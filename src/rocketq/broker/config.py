@@ -23,9 +23,19 @@ from rocketq.broker.settings.checks import (
 )
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
-from rocketq.common.config import ConfigError, build, format_lines, key, to_properties, update
+from rocketq.common.config import (
+    ConfigError,
+    build,
+    format_lines,
+    key,
+    to_properties,
+    to_shown,
+    update,
+)
 from rocketq.common.files import write_atomically
 from rocketq.message.flags import Permission
+from rocketq.remoting.link.settings import EntranceSettings, networks
+from rocketq.remoting.tls.settings import TlsSettings
 from rocketq.store.config import StoreConfig
 
 _MIB: Final = 1024 * 1024
@@ -45,7 +55,7 @@ def local_address() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(TlsSettings, EntranceSettings):
     """What one broker is told at start."""
 
     # Who it is and where it listens.
@@ -197,6 +207,7 @@ class BrokerConfig:
                 "authorizationEnabled=true: needs authenticationEnabled=true, or anybody could "
                 "say to be anybody"
             )
+        networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
         if not self.broker_ip2:
             object.__setattr__(self, "broker_ip2", self.broker_ip1)
 
@@ -222,10 +233,6 @@ class BrokerConfig:
         """Seconds between full registrations, held within RocketMQ's bounds."""
         return min(max(self.register_name_server_period, 10_000), 60_000) / 1000
 
-
-# Never shown: not in answers, not in what is printed.
-SECRETS: Final = frozenset({"initAuthenticationUser", "innerClientAuthenticationCredentials"})
-_HIDDEN: Final = "******"
 
 # What `mqbroker -m` prints: the options RocketMQ marks as important.
 IMPORTANT_KEYS: Final = frozenset(
@@ -316,5 +323,4 @@ class LiveConfig:
 
     def text(self) -> str:
         """All options that count as `key=value` lines, sorted by key."""
-        shown = counting(to_properties(self.broker) | to_properties(self.store))
-        return format_lines({key: _HIDDEN if key in SECRETS else shown[key] for key in shown})
+        return format_lines(counting(to_shown(self.broker) | to_shown(self.store)))

@@ -49,6 +49,7 @@ _BACKSLASH: Final = "\\"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_HIDDEN: Final = "******"
 _CHANGES_LIMIT: Final = 64 * 1024
 _PAIR = re.compile(r"((?:[^\\:=\s]|\\.)*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
 
@@ -128,6 +129,16 @@ def to_properties(config: object) -> dict[str, str]:
         name: _format_value(getattr(config, setting.field))
         for name, setting in settings(type(config)).items()
         if getattr(config, setting.field) is not None
+    }
+
+
+def to_shown(config: object) -> dict[str, str]:
+    """The same for people: a field that is left out of `repr` is a secret, and hidden."""
+    secret = {field.name for field in dataclasses.fields(config) if not field.repr}  # type: ignore[arg-type]
+    known = settings(type(config))
+    return {
+        name: _HIDDEN if value and known[name].field in secret else value
+        for name, value in to_properties(config).items()
     }
 
 

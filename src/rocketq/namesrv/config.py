@@ -14,12 +14,14 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import check_ranges
 from rocketq.common.files import write_atomically
+from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, networks
+from rocketq.remoting.tls.settings import TlsSettings
 
 # Keys nobody may change over the wire, whatever `configBlackList` says: they name files and
-# directories of the host, or guard the list itself.
+# directories of the host, guard the list itself, or say who comes in.
 _NEVER_UPDATED: Final = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
-)
+).union(*(config_text.settings(each) for each in (TlsSettings, EntranceSettings)))
 
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -28,6 +30,7 @@ _THREADS: Final = (0, 10_000)
 _CAPACITY: Final = (1, 10_000_000)
 _BYTES: Final = (0, 1 << 30)
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **ENTRANCE_RANGES,
     "listen_port": (0, 65_535),
     "scan_not_active_broker_interval": (1, _DAY_MS),
     "un_register_broker_queue_capacity": _CAPACITY,
@@ -55,8 +58,8 @@ def _home(*parts: str) -> Callable[[], str]:
     return lambda: str(Path.home().joinpath("namesrv", *parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamesrvConfig:
+@dataclass(frozen=True, kw_only=True)
+class NamesrvConfig(TlsSettings, EntranceSettings):
     """What one NameServer is told at start."""
 
     # Where it listens and keeps its two files.
@@ -111,6 +114,7 @@ class NamesrvConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, _RANGES)
+        networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
 
     @property
     def locked_keys(self) -> frozenset[str]:
@@ -128,9 +132,13 @@ class LiveConfig:
     def update(self, changes: Mapping[str, str]) -> None:
         """Take changed keys over, and write all keys to `configStorePath`."""
         self.current = config_text.update(self.current, changes)
-        write_atomically(Path(self.current.config_store_path), self.text().encode())
+        kept = config_text.to_properties(self.current)
+        write_atomically(Path(self.current.config_store_path), _lines(kept).encode())
 
     def text(self) -> str:
         """All options as `key=value` lines, in the order of their keys."""
-        options = config_text.to_properties(self.current)
-        return config_text.format_lines(dict(sorted(options.items())))
+        return _lines(config_text.to_shown(self.current))
+
+
+def _lines(options: Mapping[str, str]) -> str:
+    return config_text.format_lines(dict(sorted(options.items())))

@@ -25,6 +25,7 @@ from rocketq.remoting.headers.namesrv import NotifyMinBrokerIdChange
 from rocketq.remoting.link.client import RemotingClient
 from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
+from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.remoting.wire.command import Command
 
 logger = logging.getLogger(__name__)
@@ -50,12 +51,15 @@ class NameServer:
         )
         self._awaited_brokers: dict[str, asyncio.Event] = {}
         self._kv_config = KvConfig(Path(config.kv_config_path))
+        self._tls = ServerTls(config)
         self._server = RemotingServer(
             self._routes(),
             config=ServerConfig(
                 server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
                 server_socket_backlog=config.server_socket_backlog,
+                entrance=config,
             ),
+            tls=self._tls,
             on_close=self._registry.connection_closed,
         )
         self._client: RemotingClient | None = None
@@ -125,6 +129,7 @@ class NameServer:
         async with (
             self._telling_brokers(),
             self._listening(),
+            running("certificates", self._tls.run),
             running("liveness scan", self._scan),
         ):
             started.set()
@@ -141,7 +146,7 @@ class NameServer:
 
     @asynccontextmanager
     async def _telling_brokers(self) -> AsyncIterator[None]:
-        self._client = RemotingClient()
+        self._client = RemotingClient(tls=client_tls(self._config.current))
         try:
             yield
         finally:

@@ -351,6 +351,74 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Encryption",
+        (
+            at_start(
+                "tls.server.mode",
+                "What connections may be: plain, either, or encrypted.",
+                choices=("disabled", "permissive", "enforcing"),
+            ),
+            at_start(
+                "tls.test.mode.enable",
+                "Encrypt with a certificate made at the start, which proves nothing.",
+            ),
+            at_start(
+                "tls.config.file",
+                "A file with these keys, but for the mode and `tls.enable`; it counts before this.",
+            ),
+            at_start("tls.server.certPath", "Our certificate and those above it, as PEM."),
+            at_start("tls.server.keyPath", "Its key."),
+            at_start("tls.server.keyPassword", "What the key is locked with."),
+            at_start(
+                "tls.server.need.client.auth",
+                "Whether clients have to show certificates.",
+                choices=("none", "optional", "require"),
+            ),
+            at_start("tls.server.authClient", "Their certificates are checked."),
+            at_start("tls.server.trustCertPath", "The certificates that vouch for them."),
+            at_start("tls.enable", "Connections of our own are encrypted."),
+            at_start("useTLS", "The same; enforcing implies it."),
+            at_start("tls.client.certPath", "The certificate shown there."),
+            at_start("tls.client.keyPath", "Its key."),
+            at_start("tls.client.keyPassword", "What the key is locked with."),
+            at_start("tls.client.authServer", "The other side's certificate is checked."),
+            at_start("tls.client.trustCertPath", "The certificates that vouch for it."),
+            at_start("tls.protocols", "TLSv1.2, TLSv1.3 or both, separated by commas."),
+            at_start("tls.ciphers", "Ciphers below TLS 1.3, by OpenSSL's names, with commas."),
+        ),
+    ),
+    Section(
+        "Strangers",
+        (
+            at_start(
+                "maxConnections",
+                "Connections in all; never more than four fifths of the files the process may "
+                "open.",
+                1,
+                1_000_000,
+                ours=True,
+            ),
+            at_start("maxConnectionsPerAddress", "From one address.", 1, 1_000_000, ours=True),
+            at_start("maxTlsHandshakes", "Handshakes under way at a time.", 1, 100_000, ours=True),
+            at_start(
+                "tlsHandshakeTimeoutMillis", "How long one may take.", 100, 600_000, ours=True
+            ),
+            at_start(
+                "maxFrameLengthBeforeLogin",
+                "The longest frame of somebody who has not shown who it is, where users are on.",
+                4_096,
+                16_777_216,
+                ours=True,
+            ),
+            at_start(
+                "proxyProtocolAddresses",
+                "Proxies, as addresses and networks with commas: they are believed when a PROXY "
+                "preamble says whose connection they pass on.",
+                ours=True,
+            ),
+        ),
+    ),
+    Section(
         "Not there yet",
         (
             not_there(
@@ -358,19 +426,6 @@ SECTIONS: Final = (
                 "the plain access files of RocketMQ 4 are not read here; use authenticationEnabled",
                 "false",
             ),
-            not_there("useTLS", "connections cannot be encrypted here", "false"),
-            not_there("tls.enable", "connections cannot be encrypted here", "false"),
-            not_there(
-                "tls.server.mode", "connections cannot be encrypted here", "disabled", "permissive"
-            ),
-            not_there("tls.config.file", "connections cannot be encrypted here", ""),
-            not_there(
-                "tls.server.need.client.auth", "clients cannot show certificates here", "none"
-            ),
-            not_there("tls.server.certPath", "connections cannot be encrypted here", ""),
-            not_there("tls.server.keyPath", "connections cannot be encrypted here", ""),
-            not_there("tls.server.trustCertPath", "connections cannot be encrypted here", ""),
-            not_there("tls.server.authClient", "clients cannot show certificates here", "false"),
             not_there("allAckInSyncStateSet", "there is no controller", "false"),
             not_there("duplicationEnable", "the log is copied by replicas alone", "false"),
             not_there("enableSlaveActingMaster", "slaves cannot act as master here", "false"),
@@ -559,10 +614,6 @@ SECTIONS: Final = (
                 "Belongs to TLS and to plain access files, which are not there; what switches "
                 "these on is refused.",
                 """migrateAuthFromV1Enabled""",
-            ),
-            *no_effect(
-                "Belongs to TLS, which is not there; what switches it on is refused.",
-                """tls.test.mode.enable""",
             ),
             *no_effect(
                 "Belongs to metrics, which are not exported.",

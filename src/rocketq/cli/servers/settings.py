@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rocketq.cli.failures import CannotStart
 from rocketq.cli.servers.logs import LogOptions, log_as_server
-from rocketq.common.config import nearest_key, parse_properties, settings, to_properties
+from rocketq.common.config import nearest_key, parse_properties, settings, to_shown
 
 
 def read_file(path: Path | None) -> dict[str, str]:
@@ -50,7 +50,7 @@ def start_logging(logs: LogOptions) -> None:
 
 def print_options(*configs: object, only: Collection[str] | None = None) -> None:
     """Options as `name=value`, in the order of their names."""
-    merged = {key: value for config in configs for key, value in to_properties(config).items()}
+    merged = {key: value for config in configs for key, value in to_shown(config).items()}
     for key in sorted(merged):
         if only is None or key in only:
             print(f"{key}={merged[key]}")

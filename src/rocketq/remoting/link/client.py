@@ -11,7 +11,9 @@ that whoever can go elsewhere does.
 """
 
 import asyncio
+import ipaddress
 import logging
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -29,6 +31,8 @@ from rocketq.remoting.link.connection import Connection, ConnectionLimits
 from rocketq.remoting.link.deadlines import Deadlines
 from rocketq.remoting.link.handlers import Handlers, RpcHook
 from rocketq.remoting.link.idle import IdleScan
+from rocketq.remoting.tls.certificates import ClientTls
+from rocketq.remoting.tls.transport import TlsTransport
 from rocketq.remoting.wire.command import Command
 from rocketq.remoting.wire.frame import FRAME_LIMIT
 
@@ -72,8 +76,13 @@ class RemotingClient:
         handlers: Handlers | None = None,
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[[str], None] | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
-        """`on_connect` is told the address of every connection made."""
+        """`on_connect` is told the address of every connection made.
+
+        With `tls` connections are encrypted; raises ConfigError when its files cannot be used.
+        """
+        self._tls = tls.context() if tls is not None else None
         self._config = config or RemotingClientConfig()
         self._on_connect = on_connect
         self._handlers: Handlers = handlers if handlers is not None else {}
@@ -229,9 +238,12 @@ class RemotingClient:
         try:
             host, port = split_address(address)
             async with asyncio.timeout(self._config.connect_timeout_millis / 1000):
-                await loop.create_connection(
-                    lambda: cast("asyncio.Protocol", connection), host, port
-                )
+                if self._tls is None:
+                    await loop.create_connection(
+                        lambda: cast("asyncio.Protocol", connection), host, port
+                    )
+                else:
+                    await _connect_encrypted(self._tls, connection, host, port)
         except (OSError, TimeoutError, ValueError) as error:
             raise self._failed(address, error) from None
         self._backoffs.pop(address, None)
@@ -281,6 +293,43 @@ class RemotingClient:
         pending = sum([each.pending_calls for each in self._connections.values()])
         if pending >= self._config.client_async_semaphore_value:
             raise TooManyRequests(f"{pending} requests are under way")
+
+
+async def _connect_encrypted(
+    context: ssl.SSLContext, connection: Connection, host: str, port: int
+) -> None:
+    """Connect, and have the handshake made; raises OSError when either fails."""
+    loop = asyncio.get_running_loop()
+    shaken = loop.create_future()
+
+    def done(layer: TlsTransport, error: Exception | None) -> None:
+        if error is None:
+            layer.carry(connection)
+        if shaken.done():
+            return
+        if error is None:
+            shaken.set_result(None)
+        elif isinstance(error, OSError):
+            shaken.set_exception(error)
+        else:
+            shaken.set_exception(OSError(str(error)))
+
+    name = None if _is_number(host) and not context.check_hostname else host
+    layer = TlsTransport(context, server_side=False, server_name=name, on_done=done)
+    await loop.create_connection(lambda: cast("asyncio.Protocol", layer), host, port)
+    try:
+        await shaken
+    except BaseException:
+        layer.abort()
+        raise
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -63,6 +63,8 @@ class ConnectionLimits:
 
     frame_limit: int = FRAME_LIMIT
     header_limit: int = FRAME_LIMIT
+    stranger_frame_limit: int = FRAME_LIMIT
+    """The longest frame until the hooks have let a request of the peer through."""
     handlers: int = 1024
     """Asynchronous handlers at work at a time."""
     calls: int = 65535
@@ -110,10 +112,15 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._closed = self._loop.create_future()
-        self._splitter = FrameSplitter(limits.frame_limit, limits.header_limit)
+        is_stranger = bool(hooks) and limits.stranger_frame_limit < limits.frame_limit
+        self._splitter = FrameSplitter(
+            limits.stranger_frame_limit if is_stranger else limits.frame_limit,
+            limits.header_limit,
+        )
         self._handling = RequestHandling(
             self, handlers, hooks, limit=limits.handlers, on_room=self._handlers_have_room
         )
+        self._handling.is_stranger = is_stranger
         self._backlog: deque[Command] = deque()
         self._pending: dict[int, Waiting] = {}
         self._out: list[Buffer] = []
@@ -355,7 +362,8 @@ class Connection:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
-        self.peer = _endpoint(transport.get_extra_info("peername"))
+        if not self.peer[0]:  # else a proxy has said whose connection it passes on
+            self.peer = _endpoint(transport.get_extra_info("peername"))
         self.local = _endpoint(transport.get_extra_info("sockname"))
         self.peer_address = join_address(*self.peer)
         assert self._transport is not None
@@ -509,6 +517,10 @@ class Connection:
             self._drained = None
 
     # Reading
+
+    def admit(self) -> None:
+        """The peer has shown who it is: it may send frames of any size."""
+        self._splitter.allow(self._frame_limit)
 
     @property
     def is_put_off(self) -> bool:

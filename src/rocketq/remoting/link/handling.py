@@ -45,6 +45,7 @@ class RequestHandling:
         self._limit = limit
         self._on_room = on_room
         self._tasks: set[asyncio.Task[None]] = set()
+        self.is_stranger = False  # until the hooks have let something through
 
     @property
     def running(self) -> int:
@@ -83,6 +84,8 @@ class RequestHandling:
         try:
             for hook in self._hooks:
                 hook.before_request(self._connection.peer_address, request)
+            if self.is_stranger:
+                self._admit()
             if handler is None:
                 raise RequestRejected(
                     ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -147,7 +150,13 @@ class RequestHandling:
                 self._answer(request, self._refusal(request, error))
             else:
                 accepted.append(request)
+        if accepted and self.is_stranger:
+            self._admit()
         return accepted
+
+    def _admit(self) -> None:
+        self.is_stranger = False
+        self._connection.admit()
 
     # Replies
 

@@ -12,13 +12,15 @@ smaller one.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
 
 from rocketq.remoting.link.connection import Connection, ConnectionLimits
 from rocketq.remoting.link.deadlines import Deadlines
+from rocketq.remoting.link.entrance import Entrance, EntranceLimits
 from rocketq.remoting.link.handlers import Handler, Handlers, HandleRun, RpcHook, RunHandler
 from rocketq.remoting.link.idle import IdleScan
+from rocketq.remoting.link.settings import EntranceSettings, networks
+from rocketq.remoting.tls.certificates import ServerTls
 from rocketq.remoting.wire.frame import FRAME_LIMIT
 
 __all__ = [
@@ -47,6 +49,8 @@ class ServerConfig:
     unsent_max_length: int = 64 * 1024 * 1024
     """What is kept for a client that does not read; with more it is hung up on."""
     handlers_per_connection: int = 1024
+    entrance: EntranceSettings = field(default_factory=EntranceSettings)
+    """What strangers may take."""
 
 
 class RemotingServer:
@@ -57,15 +61,18 @@ class RemotingServer:
         handlers: Handlers,
         *,
         config: ServerConfig | None = None,
+        tls: ServerTls | None = None,
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[[Connection], None] | None = None,
         on_close: Callable[[Connection], None] | None = None,
     ) -> None:
+        """`tls`: what connections may or must be encrypted with; without it they cannot be."""
         self._handlers = handlers
         self._config = config or ServerConfig()
         self._hooks = hooks
         self._on_connect = on_connect
         self._on_close = on_close
+        self._entrance = Entrance(_entrance_limits(self._config), tls, self._made)
         self._connections: set[Connection] = set()
         self._accepted = 0
         self._listener: asyncio.Server | None = None
@@ -93,6 +100,11 @@ class RemotingServer:
         """How many connections were ever accepted."""
         return self._accepted
 
+    @property
+    def handshake_count(self) -> int:
+        """How many are about to be encrypted now."""
+        return self._entrance.handshakes.count
+
     async def start(self, host: str, port: int) -> None:
         """Listen; raises OSError when the port is taken."""
         assert self._listener is None, "already started"
@@ -102,7 +114,7 @@ class RemotingServer:
             loop, self._connections, self._config.server_channel_max_idle_time_seconds
         )
         self._listener = await loop.create_server(
-            cast("Callable[[], asyncio.Protocol]", self._accept),  # one by what it does
+            self._entrance.opening,
             host,
             port,
             backlog=self._config.server_socket_backlog,
@@ -118,6 +130,7 @@ class RemotingServer:
         assert self._idle_scan is not None
         self._listener.close()
         self._idle_scan.stop()
+        self._entrance.close()
         finishing = [asyncio.ensure_future(each.finish()) for each in self._connections]
         if finishing:
             _, late = await asyncio.wait(finishing, timeout=grace_s)
@@ -131,7 +144,7 @@ class RemotingServer:
         self._deadlines.close()
         self._listener = None
 
-    def _accept(self) -> Connection:
+    def _made(self) -> Connection:
         assert self._deadlines is not None
         return Connection(
             self._handlers,
@@ -139,6 +152,7 @@ class RemotingServer:
             limits=ConnectionLimits(
                 frame_limit=self._config.frame_max_length,
                 header_limit=self._config.header_max_length,
+                stranger_frame_limit=self._config.entrance.max_frame_length_before_login,
                 handlers=self._config.handlers_per_connection,
                 write_high_water=self._config.write_buffer_high_water_mark,
                 unsent=self._config.unsent_max_length,
@@ -158,3 +172,15 @@ class RemotingServer:
         self._connections.discard(connection)
         if self._on_close is not None:
             self._on_close(connection)
+
+
+def _entrance_limits(config: ServerConfig) -> EntranceLimits:
+    settings = config.entrance
+    return EntranceLimits(
+        connections=settings.max_connections,
+        connections_per_address=settings.max_connections_per_address,
+        handshakes=settings.max_tls_handshakes,
+        handshake_s=settings.tls_handshake_timeout_millis / 1000,
+        silence_s=config.server_channel_max_idle_time_seconds,
+        proxies=networks("proxyProtocolAddresses", settings.proxy_protocol_addresses),
+    )

@@ -52,6 +52,10 @@ class FrameSplitter:
         """How many bytes wait for the rest of their frame."""
         return 0 if self._rest is None else len(self._rest)
 
+    def allow(self, limit: int) -> None:
+        """Take frames of another size from now on; one that waits keeps to its own."""
+        self._limit = limit
+
     def feed(self, data: bytes | bytearray) -> list[Command]:
         """The commands that are complete with this piece, in order."""
         found: list[Command] = []
