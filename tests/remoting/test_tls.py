@@ -90,7 +90,9 @@ class Caller:
         self.address = address
 
     async def say(self, body: bytes = b"hello") -> Command:
-        return await self.client.call(self.address, Command(1, opaque=next_opaque(), body=body), timeout_s=20)
+        return await self.client.call(
+            self.address, Command(1, opaque=next_opaque(), body=body), timeout_s=20
+        )
 
 
 async def said(server: RemotingServer, tls: ClientTls | None, body: bytes = b"hello") -> bytes:
@@ -202,7 +204,7 @@ async def test_a_server_that_stops_says_goodbye_to_its_encrypted_clients() -> No
 
 async def test_a_client_that_says_goodbye_is_gone() -> None:
     async with served(settings()) as server:
-        reader, writer = await asyncio.open_connection(
+        _reader, writer = await asyncio.open_connection(
             "127.0.0.1", server.port, ssl=ANYBODY.context()
         )
         await eventually(lambda: server.connection_count == 1)
@@ -260,10 +262,8 @@ async def test_a_certificate_for_somebody_else_is_refused_where_names_are_checke
     other = authority.issue("other", names="DNS:elsewhere.example")
     async with served(settings(other)) as server:
         assert await said(server, ClientTls(trust=str(authority.certificate))) == b"hello"
-        with pytest.raises(ConnectFailed, match="127.0.0.1"):
-            await said(
-                server, ClientTls(trust=str(authority.certificate), check_hostname=True)
-            )
+        with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1"):
+            await said(server, ClientTls(trust=str(authority.certificate), check_hostname=True))
 
 
 async def test_the_certificate_for_tests_proves_nothing(authority: Authority) -> None:
@@ -290,7 +290,7 @@ async def test_clients_may_have_to_show_a_certificate(
                 key=str(files.key) if files else "",
                 protocols=protocol,
             )
-            with pytest.raises(Exception, match="alert|lost|closed|reset|eof|EOF"):
+            with pytest.raises(Exception, match=r"alert|lost|closed|reset|eof|EOF"):
                 await said(server, shown)
         shown = ClientTls(
             certificate=str(known.certificate), key=str(known.key), protocols=protocol
@@ -317,7 +317,7 @@ async def test_a_key_may_be_locked(authority: Authority) -> None:
 async def test_nothing_below_1_2(old: ssl.TLSVersion) -> None:
     async with served(settings()) as server:
         context = ANYBODY.context()
-        with pytest.warns(DeprecationWarning):
+        with pytest.warns(DeprecationWarning, match="deprecated"):
             context.minimum_version = context.maximum_version = old
         context.set_ciphers("ALL:@SECLEVEL=0")
         with pytest.raises((ssl.SSLError, ConnectionError)):
