@@ -16,6 +16,7 @@ ORDER = [
     "store",
     "client",
     "namesrv",
+    "controller",
     "broker",
     "admin",
     "spark",

@@ -1,0 +1,1 @@
+"""etcd's own gRPC interface, as far as a controller needs it."""

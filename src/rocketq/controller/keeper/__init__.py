@@ -1,0 +1,1 @@
+"""Where the state of broker sets is kept, and who may change it."""
