@@ -349,7 +349,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.booleans(), st.lists(events, max_size=60))
 def test_promises_hold_whatever_happens(unclean: bool, history: list[tuple[object, ...]]) -> None:
     """Epochs never go back, an epoch has one master, which is in sync; an id has one owner."""
