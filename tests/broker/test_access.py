@@ -255,3 +255,17 @@ _NEED_NO_RIGHT_WHEN_EMPTY = {
     RequestCode.UNREGISTER_CLIENT,
     RequestCode.BATCH_ACK_MESSAGE,
 }
+
+
+async def test_a_policy_names_the_cluster_of_the_broker_not_one_of_the_request(
+    broker: TestBroker,
+) -> None:
+    """Whoever may administer another cluster cannot say to mean that one here."""
+    await make_user(broker, "owner", ("Cluster:TestCluster", "Get"))
+    await make_user(broker, "other", ("Cluster:theirs", "All"))
+    for fields in ({}, {"clusterName": "theirs"}, {"cluster": "theirs"}):
+        request = Command(RequestCode.GET_BROKER_CONFIG, ext_fields=dict(fields))
+        reply = await call_as(broker, request, "other", "otherpass")
+        assert reply.code == ResponseCode.NO_PERMISSION
+        request = Command(RequestCode.GET_BROKER_CONFIG, ext_fields=dict(fields))
+        assert (await call_as(broker, request, "owner", "ownerpass")).code == 0

@@ -18,6 +18,7 @@ import pytest
 from rocketq.common import json
 from rocketq.common.config import settings
 from rocketq.namesrv import NameServer, NamesrvConfig
+from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers.namesrv import PutKvConfig
 from rocketq.remoting.link.settings import EntranceSettings
@@ -28,7 +29,7 @@ from rocketq.remoting.wire.frame import decode_frame
 WIRE = Path(__file__).parent.parent / "golden" / "wire"
 LINKS = {"broker-namesrv", "client-namesrv", "namesrv"}
 # What Java's NameServer takes from its system, or does not have.
-OWN_KEYS = {*settings(TlsSettings), *settings(EntranceSettings)}
+OWN_KEYS = {*settings(AccessSettings), *settings(TlsSettings), *settings(EntranceSettings)}
 
 
 class Exchange:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from rocketq.broker.access import AccessDirectory, guards, make_first_users, signing_hooks
+from rocketq.broker.access import BROKER_RULES
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.arrivals import Arrivals
 from rocketq.broker.clients.consumers import ConsumerTable
@@ -32,7 +32,6 @@ from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.pop import HeldPops, OrderedQueues, Popping, Revival, ReviveLog
-from rocketq.broker.processor.access import AccessProcessor
 from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.admin.cold_reads import ColdReadAdminProcessor
 from rocketq.broker.processor.admin.config import ConfigAdminProcessor
@@ -79,6 +78,9 @@ from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
+from rocketq.remoting.access.administration import AccessProcessor
+from rocketq.remoting.access.directory import AccessDirectory
+from rocketq.remoting.access.settings import guards, make_first_users, signing_hooks
 from rocketq.remoting.link.handlers import Handlers
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.store import Disk, MessageStore, StoreConfig
@@ -365,7 +367,7 @@ class Broker:
                 each,
                 config=server_config,
                 tls=tls,
-                hooks=guards(config, directory),
+                hooks=guards(config, directory, BROKER_RULES, cluster=config.broker_cluster_name),
                 on_connect=on_connect,
                 on_close=on_close,
             )

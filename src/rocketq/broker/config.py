@@ -34,6 +34,7 @@ from rocketq.common.config import (
 )
 from rocketq.common.files import write_atomically
 from rocketq.message.flags import Permission
+from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.settings import EntranceSettings, networks
 from rocketq.remoting.tls.settings import TlsSettings
 from rocketq.store.config import StoreConfig
@@ -55,7 +56,7 @@ def local_address() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(TlsSettings, EntranceSettings):
+class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     """What one broker is told at start."""
 
     # Who it is and where it listens.
@@ -186,12 +187,6 @@ class BrokerConfig(TlsSettings, EntranceSettings):
 
     # Security, statistics, administration.
     acl_enable: bool = False
-    authentication_enabled: bool = False
-    authorization_enabled: bool = False
-    authentication_whitelist: str = ""
-    authorization_whitelist: str = ""
-    init_authentication_user: str = field(default="", repr=False)
-    inner_client_authentication_credentials: str = field(default="", repr=False)
     cold_data_flow_control_enable: bool = False
     cg_cold_read_threshold: int = 3 * _MIB
     global_cold_read_threshold: int = 100 * _MIB
@@ -202,11 +197,7 @@ class BrokerConfig(TlsSettings, EntranceSettings):
     def __post_init__(self) -> None:
         if not self.broker_name:
             raise ConfigError("brokerName=: must not be empty")
-        if self.authorization_enabled and not self.authentication_enabled:
-            raise ConfigError(
-                "authorizationEnabled=true: needs authenticationEnabled=true, or anybody could "
-                "say to be anybody"
-            )
+        self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
         if not self.broker_ip2:
             object.__setattr__(self, "broker_ip2", self.broker_ip1)

@@ -28,11 +28,11 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.stored import stored_again
 from rocketq.broker.tables.data_version import VersionCounter
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import INT32_MAX, parse_int32, parse_natural
 from rocketq.common.service import asked_to_stop
+from rocketq.common.table_file import TableFile
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import get_property, remove_property, set_property

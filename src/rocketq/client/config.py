@@ -59,8 +59,10 @@ class ClientConfig:
         "", "Put before every topic and group on the wire, and taken off again."
     )
     access_key: str = option("", "The user that requests are signed for; with `secret_key`.")
-    secret_key: str = option("", "What requests are signed with; never sent.")
-    security_token: str = option("", "A temporary user's token, sent along with the signature.")
+    secret_key: str = option("", "What requests are signed with; never sent.", secret=True)
+    security_token: str = option(
+        "", "A temporary user's token, sent along with the signature.", secret=True
+    )
     vip_channel: bool = option(False, "Send to the broker's port minus 2, which serves no pulls.")
     route_interval_s: float = option(
         30.0, "How often the routes in use are asked for again.", above=0

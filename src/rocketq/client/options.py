@@ -64,13 +64,14 @@ def option(
     high: float | None = None,
     above: float | None = None,
     unless: object = None,
+    secret: bool = False,
 ) -> T:
     """A field of a configuration: its default, one line about it, and the values it may have.
 
-    `unless` is a value outside of the range that is allowed as well.
+    `unless` is a value outside of the range that is allowed as well; a `secret` is not shown.
     """
     metadata = {_DOC: doc, _CHECK: _Range(low, high, above, unless)}
-    field: T = dataclasses.field(default=default, metadata=metadata)
+    field: T = dataclasses.field(default=default, metadata=metadata, repr=not secret)
     return field
 
 

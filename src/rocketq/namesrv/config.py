@@ -14,6 +14,7 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import check_ranges
 from rocketq.common.files import write_atomically
+from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, networks
 from rocketq.remoting.tls.settings import TlsSettings
 
@@ -21,7 +22,7 @@ from rocketq.remoting.tls.settings import TlsSettings
 # directories of the host, guard the list itself, or say who comes in.
 _NEVER_UPDATED: Final = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
-).union(*(config_text.settings(each) for each in (TlsSettings, EntranceSettings)))
+).union(*(config_text.settings(each) for each in (AccessSettings, TlsSettings, EntranceSettings)))
 
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -59,7 +60,7 @@ def _home(*parts: str) -> Callable[[], str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamesrvConfig(TlsSettings, EntranceSettings):
+class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
     """What one NameServer is told at start."""
 
     # Where it listens and keeps its two files.
@@ -114,6 +115,7 @@ class NamesrvConfig(TlsSettings, EntranceSettings):
 
     def __post_init__(self) -> None:
         check_ranges(self, _RANGES)
+        self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
 
     @property

@@ -13,6 +13,7 @@ from typing import Final
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
 from rocketq.common.slices import Slices, in_slices
+from rocketq.namesrv.access import NAMESRV_RULES
 from rocketq.namesrv.config import LiveConfig, NamesrvConfig
 from rocketq.namesrv.kv_config import KvConfig
 from rocketq.namesrv.processor.brokers import BrokerProcessor
@@ -20,6 +21,9 @@ from rocketq.namesrv.processor.routes import RouteProcessor
 from rocketq.namesrv.processor.settings import SettingsProcessor
 from rocketq.namesrv.registration import MinimumIdChange
 from rocketq.namesrv.route_registry import RouteRegistry
+from rocketq.remoting.access.administration import AccessProcessor
+from rocketq.remoting.access.directory import AccessDirectory
+from rocketq.remoting.access.settings import guards, make_first_users, signing_hooks
 from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.namesrv import NotifyMinBrokerIdChange
 from rocketq.remoting.link.client import RemotingClient
@@ -52,14 +56,17 @@ class NameServer:
         self._awaited_brokers: dict[str, asyncio.Event] = {}
         self._kv_config = KvConfig(Path(config.kv_config_path))
         self._tls = ServerTls(config)
+        self._directory = AccessDirectory(Path(config.kv_config_path).parent)
+        self._handlers = self._routes()
         self._server = RemotingServer(
-            self._routes(),
+            self._handlers,
             config=ServerConfig(
                 server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
                 server_socket_backlog=config.server_socket_backlog,
                 entrance=config,
             ),
             tls=self._tls,
+            hooks=guards(config, self._directory, NAMESRV_RULES, cluster=""),
             on_close=self._registry.connection_closed,
         )
         self._client: RemotingClient | None = None
@@ -73,7 +80,13 @@ class NameServer:
             **BrokerProcessor(self._registry, self._kv_config, self._config).handlers(),
             **RouteProcessor(self._registry, self._kv_config, self._config, self._clock).handlers(),
             **SettingsProcessor(self._kv_config, self._config).handlers(),
+            **AccessProcessor(self._directory).handlers(),
         }
+
+    @property
+    def served_codes(self) -> frozenset[int]:
+        """The requests it answers."""
+        return frozenset(self._handlers)
 
     @property
     def registry(self) -> RouteRegistry:
@@ -126,7 +139,10 @@ class NameServer:
     async def _serve(self, started: asyncio.Event) -> None:
         """Downwards is the order of starting, upwards that of stopping."""
         self._kv_config.load()
+        self._directory.load()
+        make_first_users(self._config.current, self._directory)
         async with (
+            self._directory,
             self._telling_brokers(),
             self._listening(),
             running("certificates", self._tls.run),
@@ -146,7 +162,9 @@ class NameServer:
 
     @asynccontextmanager
     async def _telling_brokers(self) -> AsyncIterator[None]:
-        self._client = RemotingClient(tls=client_tls(self._config.current))
+        self._client = RemotingClient(
+            hooks=signing_hooks(self._config.current), tls=client_tls(self._config.current)
+        )
         try:
             yield
         finally:

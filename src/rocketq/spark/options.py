@@ -107,7 +107,7 @@ class ClusterAccess:
 
     namesrv: str
     access_key: str = ""
-    secret_key: str = ""
+    secret_key: str = field(default="", repr=False)
     namespace: str = ""
     timeout_s: float = 10.0
     retry_within_s: float = 60.0

@@ -8,9 +8,25 @@ super users. A retry topic counts as its group.
 from collections.abc import Iterable
 from typing import Final
 
-from rocketq.common.access import Action, Need, ResourceType
+from rocketq.common.access import Need
 from rocketq.message import names
-from rocketq.remoting.access import Rule, Rules
+from rocketq.remoting.access.guard import Rules
+from rocketq.remoting.access.needs import (
+    CREATE,
+    DELETE,
+    GET,
+    PUB,
+    SUB,
+    SUB_OR_GET,
+    SUB_OR_UPDATE,
+    UPDATE,
+    group_need,
+    of_both,
+    of_cluster,
+    of_group,
+    of_topic,
+    topic_need,
+)
 from rocketq.remoting.bodies.assignment import (
     BatchAckRequest,
     QueryAssignmentRequest,
@@ -21,70 +37,8 @@ from rocketq.remoting.bodies.locks import LockBatchRequest
 from rocketq.remoting.codes import RequestCode as Code
 from rocketq.remoting.wire.command import Command
 
-PUB: Final = frozenset({Action.PUB})
-SUB: Final = frozenset({Action.SUB})
-GET: Final = frozenset({Action.GET})
-CREATE: Final = frozenset({Action.CREATE})
-UPDATE: Final = frozenset({Action.UPDATE})
-DELETE: Final = frozenset({Action.DELETE})
-SUB_OR_GET: Final = SUB | GET
-SUB_OR_UPDATE: Final = SUB | UPDATE
-
 # In headers whose names are one letter.
 _V2_TOPIC: Final = "b"
-
-Actions = frozenset[Action]
-
-
-def topic_need(topic: str, actions: Actions, of_group: Actions | None = None) -> Need:
-    """A topic, or for a retry topic its group."""
-    if names.is_retry_topic(topic):
-        group = topic.removeprefix(names.RETRY_PREFIX)
-        return Need(ResourceType.GROUP, group, of_group or actions)
-    return Need(ResourceType.TOPIC, topic, actions)
-
-
-def group_need(group: str, actions: Actions) -> Need:
-    return Need(ResourceType.GROUP, group, actions)
-
-
-def _topic(actions: Actions, field: str = "topic", of_group: Actions | None = None) -> Rule:
-    """The topic that a header names; a header that must name one and does not is refused."""
-
-    def rule(request: Command) -> Iterable[Need]:
-        return (topic_need(request.ext_fields.get(field, ""), actions, of_group),)
-
-    return rule
-
-
-def _group(actions: Actions, field: str = "consumerGroup") -> Rule:
-    def rule(request: Command) -> Iterable[Need]:
-        return (group_need(request.ext_fields.get(field, ""), actions),)
-
-    return rule
-
-
-def _both(actions: Actions, topic: str = "topic", group: str = "consumerGroup") -> Rule:
-    """The topic and the group that a header names; of optional ones those it has."""
-
-    def rule(request: Command) -> Iterable[Need]:
-        fields = request.ext_fields
-        needs = []
-        if fields.get(topic):
-            needs.append(topic_need(fields[topic], actions))
-        if fields.get(group):
-            needs.append(group_need(fields[group], actions))
-        return needs or (group_need("", actions),)
-
-    return rule
-
-
-def _cluster(actions: Actions) -> Rule:
-    def rule(request: Command) -> Iterable[Need]:
-        name = request.ext_fields.get("clusterName") or request.ext_fields.get("cluster") or "*"
-        return (Need(ResourceType.CLUSTER, name, actions),)
-
-    return rule
 
 
 def _heartbeat(request: Command) -> Iterable[Need]:
@@ -129,69 +83,69 @@ def _request_mode(request: Command) -> Iterable[Need]:
     return group_need(asked.consumer_group, UPDATE), topic_need(asked.topic, UPDATE)
 
 
-_pop: Final = _both(SUB)
+_pop: Final = of_both(SUB)
 
 BROKER_RULES: Final[Rules] = {
     # Sending
-    Code.SEND_MESSAGE: _topic(PUB, of_group=SUB),
-    Code.SEND_MESSAGE_V2: _topic(PUB, _V2_TOPIC, of_group=SUB),
-    Code.SEND_BATCH_MESSAGE: _topic(PUB, _V2_TOPIC, of_group=SUB),
-    Code.SEND_REPLY_MESSAGE: _topic(PUB),
-    Code.SEND_REPLY_MESSAGE_V2: _topic(PUB, _V2_TOPIC),
-    Code.RECALL_MESSAGE: _topic(PUB),
+    Code.SEND_MESSAGE: of_topic(PUB, of_group=SUB),
+    Code.SEND_MESSAGE_V2: of_topic(PUB, _V2_TOPIC, of_group=SUB),
+    Code.SEND_BATCH_MESSAGE: of_topic(PUB, _V2_TOPIC, of_group=SUB),
+    Code.SEND_REPLY_MESSAGE: of_topic(PUB),
+    Code.SEND_REPLY_MESSAGE_V2: of_topic(PUB, _V2_TOPIC),
+    Code.RECALL_MESSAGE: of_topic(PUB),
     Code.END_TRANSACTION: _end_transaction,
-    Code.CONSUMER_SEND_MSG_BACK: _group(SUB, "group"),
+    Code.CONSUMER_SEND_MSG_BACK: of_group(SUB, "group"),
     # Consuming
-    Code.PULL_MESSAGE: _both(SUB),
-    Code.LITE_PULL_MESSAGE: _both(SUB),
+    Code.PULL_MESSAGE: of_both(SUB),
+    Code.LITE_PULL_MESSAGE: of_both(SUB),
     Code.POP_MESSAGE: _pop,
     Code.PEEK_MESSAGE: _pop,
     Code.ACK_MESSAGE: _pop,
     Code.CHANGE_MESSAGE_INVISIBLETIME: _pop,
     Code.NOTIFICATION: _pop,
     Code.BATCH_ACK_MESSAGE: _batch_ack,
-    Code.POLLING_INFO: _both(GET),
+    Code.POLLING_INFO: of_both(GET),
     Code.QUERY_ASSIGNMENT: _assignment,
     Code.HEART_BEAT: _heartbeat,
     Code.UNREGISTER_CLIENT: _unregister,
-    Code.CHECK_CLIENT_CONFIG: _both(SUB),
-    Code.GET_CONSUMER_LIST_BY_GROUP: _group(SUB_OR_GET),
-    Code.QUERY_CONSUMER_OFFSET: _both(SUB_OR_GET),
-    Code.UPDATE_CONSUMER_OFFSET: _both(SUB_OR_UPDATE),
+    Code.CHECK_CLIENT_CONFIG: of_both(SUB),
+    Code.GET_CONSUMER_LIST_BY_GROUP: of_group(SUB_OR_GET),
+    Code.QUERY_CONSUMER_OFFSET: of_both(SUB_OR_GET),
+    Code.UPDATE_CONSUMER_OFFSET: of_both(SUB_OR_UPDATE),
     Code.LOCK_BATCH_MQ: _locks,
     Code.UNLOCK_BATCH_MQ: _locks,
-    Code.QUERY_MESSAGE: _topic(SUB_OR_GET),
-    Code.VIEW_MESSAGE_BY_ID: _topic(GET),
-    Code.SEARCH_OFFSET_BY_TIMESTAMP: _topic(GET),
-    Code.GET_MAX_OFFSET: _topic(GET),
-    Code.GET_MIN_OFFSET: _topic(GET),
-    Code.GET_EARLIEST_MSG_STORETIME: _topic(GET),
+    Code.QUERY_MESSAGE: of_topic(SUB_OR_GET),
+    Code.VIEW_MESSAGE_BY_ID: of_topic(GET),
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: of_topic(GET),
+    Code.GET_MAX_OFFSET: of_topic(GET),
+    Code.GET_MIN_OFFSET: of_topic(GET),
+    Code.GET_EARLIEST_MSG_STORETIME: of_topic(GET),
     # Topics and groups
-    Code.UPDATE_AND_CREATE_TOPIC: _topic(CREATE),
-    Code.DELETE_TOPIC_IN_BROKER: _topic(DELETE),
-    Code.GET_TOPIC_CONFIG: _topic(GET),
-    Code.GET_TOPIC_STATS_INFO: _topic(GET),
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: _topic(GET),
-    Code.QUERY_CONSUME_QUEUE: _both(GET),
-    Code.DELETE_SUBSCRIPTIONGROUP: _group(DELETE, "groupName"),
-    Code.GET_SUBSCRIPTIONGROUP_CONFIG: _group(GET, "group"),
-    Code.GET_CONSUMER_CONNECTION_LIST: _group(GET),
-    Code.GET_CONSUMER_RUNNING_INFO: _group(GET),
-    Code.QUERY_TOPICS_BY_CONSUMER: _group(GET, "group"),
-    Code.GET_PRODUCER_CONNECTION_LIST: _cluster(GET),
-    Code.GET_CONSUME_STATS: _both(GET),
-    Code.QUERY_CONSUME_TIME_SPAN: _both(GET, group="group"),
-    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: _both(GET, group="group"),
-    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _both(GET, group="group"),
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: _both(UPDATE, group="group"),
-    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: _both(UPDATE, group="group"),
-    Code.CLONE_GROUP_OFFSET: _both(UPDATE, group="destGroup"),
-    Code.CONSUME_MESSAGE_DIRECTLY: _both(SUB),
+    Code.UPDATE_AND_CREATE_TOPIC: of_topic(CREATE),
+    Code.DELETE_TOPIC_IN_BROKER: of_topic(DELETE),
+    Code.GET_TOPIC_CONFIG: of_topic(GET),
+    Code.GET_TOPIC_STATS_INFO: of_topic(GET),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: of_topic(GET),
+    Code.QUERY_CONSUME_QUEUE: of_both(GET),
+    Code.DELETE_SUBSCRIPTIONGROUP: of_group(DELETE, "groupName"),
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: of_group(GET, "group"),
+    Code.GET_CONSUMER_CONNECTION_LIST: of_group(GET),
+    Code.GET_CONSUMER_RUNNING_INFO: of_group(GET),
+    Code.QUERY_TOPICS_BY_CONSUMER: of_group(GET, "group"),
+    Code.GET_PRODUCER_CONNECTION_LIST: of_cluster(GET),
+    Code.GET_CONSUME_STATS: of_both(GET),
+    Code.QUERY_CONSUME_TIME_SPAN: of_both(GET, group="group"),
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: of_both(GET, group="group"),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: of_both(GET, group="group"),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: of_both(UPDATE, group="group"),
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: of_both(UPDATE, group="group"),
+    Code.CLONE_GROUP_OFFSET: of_both(UPDATE, group="destGroup"),
+    Code.CONSUME_MESSAGE_DIRECTLY: of_both(SUB),
     Code.SET_MESSAGE_REQUEST_MODE: _request_mode,
-    Code.RESUME_CHECK_HALF_MESSAGE: _topic(UPDATE),
+    Code.RESUME_CHECK_HALF_MESSAGE: of_topic(UPDATE),
     # The broker as a whole
     **{
-        code: _cluster(GET)
+        code: of_cluster(GET)
         for code in (
             Code.GET_ALL_TOPIC_CONFIG,
             Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
@@ -216,7 +170,7 @@ BROKER_RULES: Final[Rules] = {
         )
     },
     **{
-        code: _cluster(UPDATE)
+        code: of_cluster(UPDATE)
         for code in (
             Code.UPDATE_AND_CREATE_TOPIC_LIST,
             Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import parse_int64, whole_number
+from rocketq.common.table_file import TableFile
 
 _UNUSED_MS: Final = 24 * 3_600_000
 

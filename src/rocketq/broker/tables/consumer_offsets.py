@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.broker.tables.data_version import VersionCounter
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.clock import Clock
+from rocketq.common.table_file import TableFile
 from rocketq.remoting.bodies.offsets import ConsumerOffsetWrapper
 from rocketq.remoting.bodies.registration import DataVersion
 

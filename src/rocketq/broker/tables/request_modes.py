@@ -8,8 +8,8 @@ Kept in memory and in `config/messageRequestMode.json`:
 from pathlib import Path
 from typing import Final
 
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
+from rocketq.common.table_file import TableFile
 from rocketq.remoting.bodies.assignment import SetMessageRequestMode
 from rocketq.remoting.bodies.offsets import MessageRequestModeWrapper
 

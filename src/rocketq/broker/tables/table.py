@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from rocketq.broker.tables.data_version import VersionCounter
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common.clock import Clock
+from rocketq.common.table_file import TableFile
 from rocketq.remoting.bodies.registration import DataVersion
 
 T = TypeVar("T")

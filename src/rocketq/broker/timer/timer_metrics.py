@@ -8,9 +8,9 @@ A count is a hint: what a crash places again or delivers again is counted again.
 from pathlib import Path
 
 from rocketq.broker.tables.data_version import VersionCounter
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.clock import Clock
+from rocketq.common.table_file import TableFile
 from rocketq.remoting.bodies.registration import DataVersion
 
 

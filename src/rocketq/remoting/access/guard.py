@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from rocketq.common.access import Acl, Need, User, refusal
+from rocketq.common.access import Acl, Need, ResourceType, User, refusal
 from rocketq.remoting.access.signature import ACCESS_KEY, is_signed
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
@@ -48,18 +48,23 @@ class AccessGuard:
         directory: Directory,
         rules: Rules,
         *,
+        cluster: str = "",
         authenticates: bool,
         authorizes: bool,
         open_to_all: frozenset[int] = frozenset(),
         open_to_users: frozenset[int] = frozenset(),
     ) -> None:
-        """`open_to_all`: codes that need no user; `open_to_users`: those that need no right."""
+        """`open_to_all`: codes that need no user; `open_to_users`: those that need no right.
+
+        `cluster` is the one that the server belongs to.
+        """
         self._directory = directory
         self._rules = rules
         self._authenticates = authenticates
         self._authorizes = authorizes
         self._open_to_all = open_to_all
         self._open_to_users = open_to_users
+        self._cluster = cluster
         self._decisions: dict[tuple[str, Need, str], str | None] = {}
         self._revision = -1
 
@@ -129,10 +134,15 @@ class AccessGuard:
             return self._decisions[key]
         if len(self._decisions) >= _REMEMBERED:
             self._decisions.clear()
+        named = need if need.name else need._replace(name=self._own_name(need))
         decided = self._decisions[key] = refusal(
-            user, self._directory.acl(user.name), need, address
+            user, self._directory.acl(user.name), named, address
         )
         return decided
+
+    def _own_name(self, need: Need) -> str:
+        """A cluster that is not named is our own; nothing else goes without a name."""
+        return self._cluster if need.type is ResourceType.CLUSTER else ""
 
 
 def _refused(reason: str) -> RequestRejected:

@@ -1,4 +1,4 @@
-"""The users of a broker and their policies: `config/users.json` and `config/acls.json`.
+"""The users of a server and their policies: `users.json` and `acls.json` in its folder.
 
 Both hold what RocketMQ's tools show, one object for each user:
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from rocketq.broker.tables.table_file import TableFile
 from rocketq.common import json
 from rocketq.common.access import (
     Acl,
@@ -25,6 +24,7 @@ from rocketq.common.access import (
     UserType,
 )
 from rocketq.common.access.policy import policy_type
+from rocketq.common.table_file import TableFile
 from rocketq.remoting.bodies.access import AclInfo, Policy, PolicyEntry, UserInfo
 
 _SUBJECT: Final = "User:"
@@ -99,7 +99,14 @@ class AccessDirectory:
         self._user_file.load(self._decode_users)
         self._acl_file.load(self._decode_acls)
 
+    async def __aenter__(self) -> "AccessDirectory":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
+        """Wait until everything is written."""
         await self._user_file.close()
         await self._acl_file.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketq.broker.tables.table_file import TableFile
+from rocketq.common.table_file import TableFile
 
 
 async def test_a_change_is_on_the_disk_when_it_is_saved(tmp_path: Path) -> None:

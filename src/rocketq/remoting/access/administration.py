@@ -2,7 +2,9 @@
 
 import logging
 
-from rocketq.broker.access.directory import (
+from rocketq.common.access import Acl, InvalidPolicy, User, UserType
+from rocketq.common.access.policy import policy_type
+from rocketq.remoting.access.directory import (
     AccessDirectory,
     acl_info,
     read_acl,
@@ -10,18 +12,10 @@ from rocketq.broker.access.directory import (
     subject_name,
     user_info,
 )
-from rocketq.common.access import Acl, InvalidPolicy, User, UserType
-from rocketq.common.access.policy import policy_type
-from rocketq.remoting import (
-    Command,
-    Connection,
-    Handlers,
-    RequestCode,
-    RequestRejected,
-    ResponseCode,
-)
 from rocketq.remoting.access.signature import ACCESS_KEY
 from rocketq.remoting.bodies.access import AclInfo, UserInfo, encode_acls, encode_users
+from rocketq.remoting.codes import RequestCode, ResponseCode
+from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.access import (
     CreateAcl,
     CreateUser,
@@ -32,6 +26,9 @@ from rocketq.remoting.headers.access import (
     ListAcls,
     ListUsers,
 )
+from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.handlers import Handlers
+from rocketq.remoting.wire.command import Command
 
 audit = logging.getLogger("rocketq.audit")
 
