@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rocketq.aio import Producer
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.client.config import ClientConfig
 from rocketq.common.config import ConfigError
@@ -157,14 +158,16 @@ def test_rights_without_users_stop_the_start() -> None:
 
 
 async def test_clients_of_the_sdk_sign_what_they_ask(tmp_path: Path) -> None:
-    from rocketq.aio import Producer
-
     async with serving(tmp_path, **LOCKED) as name_server:
         broker = broker_at(tmp_path, name_server, **LOCKED)
         await broker.start()
         await name_server.broker_known("b")
-        options = {"namesrv": name_server.address, "access_key": "super"}
-        async with Producer("makers", **options, secret_key="super-password") as producer:
+        async with Producer(
+            "makers",
+            namesrv=name_server.address,
+            access_key="super",
+            secret_key="super-password",
+        ) as producer:
             sent = await producer.send(Message("orders", b"body"))
             assert sent.queue_offset == 0
         await broker.stop()
