@@ -10,9 +10,11 @@ from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import BrokerConfig, LiveConfig
 from rocketq.broker.housekeeping import Housekeeping
+from rocketq.broker.pop import OrderedQueues
 from rocketq.broker.queue_locks import LOCK_LIFETIME_MS, QueueLocks
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import ManualClock
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Connection
@@ -47,7 +49,10 @@ class House:
         self.consumers = ConsumerTable(live, self.groups, self.clock)
         self.locks = QueueLocks(self.clock)
         self.keeping = Housekeeping(
-            *(live, self.groups, self.offsets, self.producers, self.consumers, self.locks), store
+            *(live, self.groups, self.offsets, self.producers, self.consumers, self.locks),
+            OrderedQueues(folder / "orders.json", self.clock),
+            Topics(live, folder / "topics.json", self.clock),
+            store,
         )
 
     def join(self, group: str) -> ClosableConnection:

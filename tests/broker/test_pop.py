@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from rocketq.message import MessageExt
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting import Command, RequestCode, ResponseCode
 from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest
+from rocketq.remoting.headers.admin import ResetOffset, ViewBrokerStatsData
+from rocketq.remoting.headers.offsets import (
+    GetMaxOffset,
+    GetMaxOffsetResponse,
+    QueryConsumerOffset,
+    QueryConsumerOffsetResponse,
+)
 from rocketq.remoting.headers.pop import (
-    AckMessage,
     ChangeInvisibleTime,
     ChangeInvisibleTimeResponse,
     Notification,
@@ -25,6 +30,8 @@ from rocketq.remoting.headers.pop import (
     PopMessageResponse,
 )
 from tests.broker.harness import TestBroker, running_broker, send_request
+from tests.broker.pops import Popped, ack_request
+from tests.broker.pops import popped as client_popped
 from tests.waiting import eventually
 
 TOPIC = "BenchmarkTest"
@@ -51,58 +58,8 @@ def pop_request(topic: str = TOPIC, **more: Any) -> Command:
     return Command.request(PopMessage(**(options | more)))
 
 
-class Popped:
-    """One message as a client sees it, with the receipt it makes of the answer."""
-
-    def __init__(self, message: MessageExt, receipt: str, topic: str) -> None:
-        self.message = message
-        self.receipt = receipt
-        self.topic = topic
-
-    @property
-    def body(self) -> bytes:
-        return bytes(self.message.body)
-
-
 def popped(reply: Command, topic: str = TOPIC, group: str = "group") -> list[Popped]:
-    """What a Java client does with a pop's answer."""
-    assert reply.code == ResponseCode.SUCCESS, reply
-    header = PopMessageResponse.from_ext_fields(reply.ext_fields)
-    starts = dict(_entries(header.start_offset_info))
-    offsets = {key: value.split(",") for key, value in _entries(header.msg_offset_info)}
-    found = []
-    taken: dict[tuple[str, str], int] = {}
-    for message in decode_records(reply.body):
-        receipt = message.get_property("POP_CK")
-        if receipt is None:
-            key = ("0", str(message.queue_id))
-            index = taken.get(key, 0)
-            taken[key] = index + 1
-            assert offsets[key][index] == str(message.queue_offset)
-            receipt = (
-                f"{starts[key]} {header.pop_time} {header.invisible_time} {header.revive_qid} 0 "
-                f"broker-t {message.queue_id} {message.queue_offset}"
-            )
-        kind = receipt.split(" ")[4]
-        name = topic if kind == "0" else f"%RETRY%{group}{'_' if kind == '1' else '+'}{topic}"
-        found.append(Popped(message, receipt, name))
-    return found
-
-
-def _entries(info: str | None) -> list[tuple[tuple[str, str], str]]:
-    words = [entry.split(" ") for entry in (info or "").split(";") if entry]
-    return [((kind, queue_id), value) for kind, queue_id, value in words]
-
-
-def ack_request(each: Popped, group: str = "group", **more: Any) -> Command:
-    options: dict[str, Any] = {
-        "consumer_group": group,
-        "topic": each.topic,
-        "queue_id": each.message.queue_id,
-        "extra_info": each.receipt,
-        "offset": each.message.queue_offset,
-    }
-    return Command.request(AckMessage(**(options | more)))
+    return client_popped(reply, topic, group, "broker-t")
 
 
 async def pop(broker: TestBroker, **more: Any) -> list[Popped]:
@@ -287,23 +244,88 @@ async def test_only_so_many_may_wait(tmp_path: Path) -> None:
             task.cancel()
 
 
+def notification(poll_time: int = 0, **more: Any) -> Command:
+    options: dict[str, Any] = {
+        "consumer_group": "group",
+        "topic": TOPIC,
+        "queue_id": -1,
+        "poll_time": poll_time,
+        "born_time": 0,
+    }
+    return Command.request(Notification(**(options | more)))
+
+
+def has_message(reply: Command) -> bool:
+    assert reply.code == ResponseCode.SUCCESS, reply
+    return NotificationResponse.from_ext_fields(reply.ext_fields).has_msg
+
+
 async def test_notifications_say_that_there_is_something(broker: TestBroker) -> None:
-    def asked(poll_time: int) -> Command:
-        return Command.request(
-            Notification(
-                consumer_group="group", topic=TOPIC, queue_id=-1, poll_time=poll_time, born_time=0
-            )
-        )
-
-    def has_message(reply: Command) -> bool:
-        return NotificationResponse.from_ext_fields(reply.ext_fields).has_msg
-
-    assert not has_message(await broker.call(asked(100)))
-    waiting = asyncio.create_task(broker.call(asked(30_000), timeout_s=35))
+    assert not has_message(await broker.call(notification(100)))
+    waiting = asyncio.create_task(broker.call(notification(30_000), timeout_s=35))
     await asyncio.sleep(0)
     await broker.send(TOPIC, b"here")
     assert has_message(await waiting)
-    assert has_message(await broker.call(asked(0)))
+    assert has_message(await broker.call(notification(0)))
+
+
+@pytest.mark.parametrize(
+    ("exp_type", "other", "wanted"),
+    [("TAG", "red", "blue"), ("SQL92", "colour = 'red'", "colour = 'blue'")],
+)
+async def test_notifications_are_about_what_a_pop_would_get(
+    broker: TestBroker, exp_type: str, other: str, wanted: str
+) -> None:
+    for number in range(5):
+        properties = {"TAGS": "blue", "colour": "blue", "UNIQ_KEY": str(number)}
+        await broker.send(TOPIC, b"blue", properties=properties)
+
+    assert has_message(await broker.call(notification(exp_type=exp_type, exp=wanted)))
+    assert not has_message(await broker.call(notification(exp_type=exp_type, exp=other)))
+    waiting = asyncio.create_task(
+        broker.call(notification(30_000, exp_type=exp_type, exp=other), timeout_s=35)
+    )
+    await asyncio.sleep(0)
+    properties = {"TAGS": "red", "colour": "red", "UNIQ_KEY": "u"}
+    await broker.send(TOPIC, b"red", properties=properties, queue_id=1)
+    assert has_message(await waiting)
+
+
+async def test_far_behind_nobody_looks_for_the_message_that_a_notification_is_about(
+    tmp_path: Path,
+) -> None:
+    """It is a hint, and must stay cheap: the pop will see."""
+    limits: dict[str, Any] = {"max_message_filter_num_for_notification": 3}
+    async with running_broker(tmp_path, **FAST, **limits) as broker:
+        for number in range(4):
+            await broker.send(TOPIC, properties={"TAGS": "blue", "UNIQ_KEY": str(number)})
+        assert has_message(await broker.call(notification(exp="red")))
+
+
+async def test_notifications_pass_over_queues_that_an_ordered_pop_has_blocked(
+    broker: TestBroker,
+) -> None:
+    await broker.send(TOPIC, b"first")
+    await broker.send(TOPIC, b"second")
+    assert has_message(await broker.call(notification(order=True)))
+    (first,) = await pop(broker, order=True, max_msg_nums=1, queue_id=0, attempt_id="one")
+
+    assert not has_message(await broker.call(notification(order=True)))
+    assert has_message(await broker.call(notification(order=True, attempt_id="one")))
+    assert has_message(await broker.call(notification()))
+
+    waiting = asyncio.create_task(broker.call(notification(30_000, order=True), timeout_s=35))
+    await asyncio.sleep(0)
+    assert (await broker.call(ack_request(first))).code == ResponseCode.SUCCESS
+    assert has_message(await waiting)
+
+
+async def test_a_notification_comes_when_the_block_of_an_ordered_pop_ends(
+    broker: TestBroker,
+) -> None:
+    await broker.send(TOPIC, b"first")
+    await pop(broker, order=True, queue_id=0, invisible_time=300)
+    assert has_message(await broker.call(notification(20_000, order=True), timeout_s=30))
 
 
 async def test_a_peek_leaves_everything_as_it_is(broker: TestBroker) -> None:
@@ -413,3 +435,140 @@ async def test_nobody_sends_to_the_books_of_pop(broker: TestBroker) -> None:
     for topic in ("rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_wheel_timer"):
         reply = await broker.call(send_request(topic))
         assert reply.code == ResponseCode.NO_PERMISSION
+
+
+# Buffer merge
+
+MERGING: dict[str, Any] = FAST | {"enable_pop_buffer_merge": True}
+
+
+async def revive_records(broker: TestBroker) -> int:
+    """Records of pops and acks: all of them go through the timer topic."""
+    asked = GetMaxOffset(topic="rmq_sys_wheel_timer", queue_id=0)
+    reply = await broker.call(Command.request(asked))
+    return GetMaxOffsetResponse.from_ext_fields(reply.ext_fields).offset
+
+
+async def committed(broker: TestBroker, queue_id: int = 0) -> int:
+    asked = QueryConsumerOffset(consumer_group="group", topic=TOPIC, queue_id=queue_id)
+    reply = await broker.call(Command.request(asked))
+    if reply.code != ResponseCode.SUCCESS:
+        return -1
+    return QueryConsumerOffsetResponse.from_ext_fields(reply.ext_fields).offset
+
+
+async def test_merged_acks_leave_no_records(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **MERGING) as broker:
+        for number in range(6):
+            await broker.send(TOPIC, b"%d" % number)
+        first = await pop(broker, max_msg_nums=3)
+        second = await pop(broker, max_msg_nums=3)
+        assert [each.body for each in first + second] == [b"%d" % each for each in range(6)]
+
+        for each in second:
+            assert (await broker.call(ack_request(each))).code == ResponseCode.SUCCESS
+        assert await committed(broker) == 0  # the offsets of a queue move in the order of its pops
+        for each in first:
+            assert (await broker.call(ack_request(each))).code == ResponseCode.SUCCESS
+
+        assert await committed(broker) == 6
+        assert await revive_records(broker) == 0
+        assert await pop(broker) == []
+
+
+async def test_what_is_not_acknowledged_leaves_the_buffer_and_comes_again(tmp_path: Path) -> None:
+    soon: dict[str, Any] = {"pop_ck_stay_buffer_time": 1_600, "pop_ck_stay_buffer_time_out": 1_000}
+    async with running_broker(tmp_path, **MERGING, **soon) as broker:
+        for number in range(3):
+            await broker.send(TOPIC, b"%d" % number)
+        found = await pop(broker, invisible_time=2_700)
+        await broker.call(ack_request(found[0]))
+        assert await revive_records(broker) == 0
+
+        again = await pop_until(broker, 2)
+
+        assert sorted(each.body for each in again) == [b"1", b"2"]
+        assert await committed(broker) == 3
+
+
+async def test_a_stop_writes_what_was_merged(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **MERGING) as broker:
+        for number in range(3):
+            await broker.send(TOPIC, b"%d" % number)
+        found = await pop(broker, invisible_time=5_000)
+        await broker.call(ack_request(found[0]))
+    async with running_broker(tmp_path, **FAST) as broker:
+        assert await pop(broker) == []  # the others are hidden as before
+        late = await broker.call(ack_request(found[1]))
+        assert late.code == ResponseCode.SUCCESS
+        assert [each.body for each in await pop_until(broker, 1)] == [b"2"]
+
+
+async def test_a_full_buffer_writes_check_points_as_without_it(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **MERGING, pop_ck_max_buffer_size=1) as broker:
+        for number in range(2):
+            await broker.send(TOPIC, b"%d" % number)
+        (first,) = await pop(broker, max_msg_nums=1)
+        assert await revive_records(broker) == 0
+        (second,) = await pop(broker, max_msg_nums=1)
+        assert await revive_records(broker) > 0
+        assert await committed(broker) == 0
+        for each in (second, first):
+            assert (await broker.call(ack_request(each))).code == ResponseCode.SUCCESS
+        assert await committed(broker) == 2
+
+
+async def test_filtered_messages_move_the_offset_behind_what_is_merged(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **MERGING) as broker:
+        for tag in ("red", "blue", "blue"):
+            await broker.send(TOPIC, tag.encode(), properties={"TAGS": tag, "UNIQ_KEY": "u"})
+        (red,) = await pop(broker, exp="red", queue_id=0)
+        assert await pop(broker, exp="red", queue_id=0) == []
+        assert await committed(broker) == 0
+        await broker.call(ack_request(red))
+        assert await committed(broker) == 3
+
+
+async def test_a_reset_wins_over_what_is_merged(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **MERGING, use_server_side_reset_offset=True) as broker:
+        for number in range(4):
+            await broker.send(TOPIC, b"%d" % number)
+        found = await pop(broker, queue_id=0)
+        reset = ResetOffset(
+            topic=TOPIC, group="group", timestamp=-1, is_force=True, queue_id=0, offset=1
+        )
+        reply = await broker.call(Command.request(reset))
+        assert reply.code == ResponseCode.SUCCESS, reply
+        again = await pop(broker, queue_id=0, max_msg_nums=2)
+        assert [each.body for each in again] == [b"1", b"2"]
+        for each in found:
+            await broker.call(ack_request(each))
+        assert await committed(broker) == 1
+        for each in again:
+            await broker.call(ack_request(each))
+        assert await committed(broker) == 3
+
+
+async def test_pops_and_acks_are_counted(broker: TestBroker) -> None:
+    await broker.send(TOPIC, b"here")
+    (each,) = await pop(broker)
+    await broker.call(ack_request(each))
+    for name, key in (
+        ("GROUP_CK_NUMS", f"{TOPIC}@group"),
+        ("GROUP_ACK_NUMS", f"{TOPIC}@group"),
+        ("BROKER_CK_NUMS", "TestCluster"),
+        ("BROKER_ACK_NUMS", "TestCluster"),
+    ):
+        asked = ViewBrokerStatsData(stats_name=name, stats_key=key)
+        reply = await broker.call(Command.request(asked))
+        assert reply.code == ResponseCode.SUCCESS, name
+
+
+async def test_ordered_pops_survive_a_crash(tmp_path: Path) -> None:
+    """What blocks a queue is written now and then, not only at the end."""
+    often = FAST | {"flush_consumer_offset_interval": 100}
+    async with running_broker(tmp_path / "alive", **often) as broker:
+        await broker.send(TOPIC, b"first")
+        await pop(broker, order=True, queue_id=0)
+        file = tmp_path / "alive" / "config" / "consumerOrderInfo.json"
+        await eventually(lambda: file.exists() and TOPIC in file.read_text())

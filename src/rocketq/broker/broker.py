@@ -31,7 +31,14 @@ from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
-from rocketq.broker.pop import HeldPops, OrderedQueues, Popping, Revival, ReviveLog
+from rocketq.broker.pop import (
+    HeldPops,
+    MergeBuffer,
+    OrderedQueues,
+    Popping,
+    Revival,
+    ReviveLog,
+)
 from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.admin.cold_reads import ColdReadAdminProcessor
 from rocketq.broker.processor.admin.config import ConfigAdminProcessor
@@ -235,12 +242,21 @@ class Broker:
         writer.add_transformation(timers.transform)
         revive_log = ReviveLog(live, writer, clock, store_host)
         ordered = OrderedQueues(folder / "consumerOrderInfo.json", clock)
-        popping = Popping(live, topics, groups, offsets, store, revive_log, ordered, stats, clock)
+        buffer = MergeBuffer(
+            *(live, offsets, revive_log),
+            lambda topic, group: topic in topics and group in groups,
+            clock,
+        )
+        popping = Popping(
+            *(live, topics, groups, offsets, store, revive_log, buffer, ordered, stats, clock)
+        )
         held_pops = HeldPops(clock, arrivals.listen("pops"), newest_first=False)
         held_notifications = HeldPops(clock, arrivals.listen("notifications"), newest_first=True)
         revival = Revival(live, topics, groups, offsets, store, revive_log, timers, stats)
         transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
-        housekeeping = Housekeeping(live, groups, offsets, producers, consumers, locks, store)
+        housekeeping = Housekeeping(
+            live, groups, offsets, producers, consumers, locks, ordered, topics, store
+        )
         directory = AccessDirectory(folder)
         tls = ServerTls(config)
         client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
@@ -285,6 +301,7 @@ class Broker:
                 "delayed messages": scheduled.run,
                 "timed messages": timers.run,
                 "popped messages": revival.run,
+                "merged check points": buffer.run,
                 "transactions": transactions.run,
             },
             slave={
@@ -313,7 +330,8 @@ class Broker:
             ).handlers(),
             AccessProcessor(directory).handlers(),
             AckProcessor(
-                live, topics, offsets, store, revive_log, ordered, held_pops, clock
+                *(live, topics, offsets, store, revive_log, buffer, ordered),
+                *((held_pops, held_notifications), stats, clock),
             ).handlers(),
             ClientProcessor(live, topics, groups, producers, consumers, turns, clock).handlers(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).handlers(),
@@ -382,7 +400,7 @@ class Broker:
         async with (
             store,
             _kept_on_disk(topics, groups, offsets, ordered, directory),
-            running("consumer offsets", OffsetSaving(live, offsets).run),
+            running("consumer offsets", OffsetSaving(live, offsets, ordered).run),
             running("statistics", stats.run),
             _closing(client),
             running("services of the role", role_services.run),

@@ -171,6 +171,13 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     )
     pop_response_return_actual_retry_topic: bool = False
     init_pop_offset_by_check_msg_in_mem: bool = True
+    enable_pop_buffer_merge: bool = False
+    pop_ck_stay_buffer_time: int = 10_000
+    pop_ck_stay_buffer_time_out: int = 3_000
+    pop_ck_max_buffer_size: int = 200_000
+    pop_ck_offset_max_queue_size: int = 20_000
+    use_message_filter_for_notification: bool = True
+    max_message_filter_num_for_notification: int = 64
     # Ours: how many pops of one connection may wait.
     max_held_pops_per_connection: int = 4_096
 

@@ -7,9 +7,11 @@ from typing import Final
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.pop.ordered_queues import OrderedQueues
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
+from rocketq.broker.tables.topics import Topics
 from rocketq.common.service import asked_to_stop
 from rocketq.store import MessageStore
 
@@ -30,6 +32,8 @@ class Housekeeping:
         producers: ProducerTable,
         consumers: ConsumerTable,
         locks: QueueLocks,
+        ordered: OrderedQueues,
+        topics: Topics,
         store: MessageStore,
     ) -> None:
         self._live = live
@@ -38,6 +42,8 @@ class Housekeeping:
         self._producers = producers
         self._consumers = consumers
         self._locks = locks
+        self._ordered = ordered
+        self._all_topics = topics
         self._store = store
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -48,6 +54,7 @@ class Housekeeping:
                 self.look_around()
                 if rounds % _ROUNDS_BETWEEN_PROTECTIONS == 0:
                     self.protect()
+                    self.expire_orders()
             except Exception:
                 # Nothing that clients said is worth stopping the broker for.
                 logger.exception("something was not looked at; the next time is in 10 s")
@@ -64,6 +71,12 @@ class Housekeeping:
         for channel in expired:
             logger.warning("no heartbeat from %s, closing its connection", channel)
             channel.connection.close()
+
+    def expire_orders(self) -> None:
+        """Forget how far ordered pops have come that nobody goes on with."""
+        self._ordered.expire(
+            lambda topic, group: topic in self._all_topics and group in self._groups
+        )
 
     def protect(self) -> None:
         """Stop groups that are so far behind that reading for them would hurt everybody."""
@@ -97,15 +110,17 @@ class Housekeeping:
 
 
 class OffsetSaving:
-    """Writes consumer offsets every few seconds, if there is anything new."""
+    """Writes how far consumers have come every few seconds, if there is anything new."""
 
-    def __init__(self, live: LiveConfig, offsets: ConsumerOffsets) -> None:
+    def __init__(self, live: LiveConfig, offsets: ConsumerOffsets, ordered: OrderedQueues) -> None:
         self._live = live
         self._offsets = offsets
+        self._ordered = ordered
 
     async def run(self, stop: asyncio.Event) -> None:
         while not await asked_to_stop(stop, within_s=self._period_s):
             self._offsets.save()
+            self._ordered.save()
 
     @property
     def _period_s(self) -> float:

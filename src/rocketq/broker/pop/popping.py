@@ -5,8 +5,9 @@ looks into the group's retry topic first (one time in five) or last. From each q
 
     blocked?  ->  offset of the group  ->  read  ->  check point  ->  offset moves on
 
-A check point is in the log before the answer goes out; if it cannot be written the messages
-stay where they are. All of this is one turn of the loop, so no queue needs a lock.
+A check point is in the log before the answer goes out, or in the merge buffer, and then the
+stored offset waits for it; if it cannot be written the messages stay where they are. All of
+this is one turn of the loop, so no queue needs a lock.
 """
 
 import logging
@@ -14,9 +15,10 @@ import random
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketq.broker.config import LiveConfig
+from rocketq.broker.pop.merge_buffer import MergeBuffer
 from rocketq.broker.pop.ordered_queues import OrderedQueues
 from rocketq.broker.pop.receipt import ORDERED_QUEUE
 from rocketq.broker.pop.revive_log import CheckPoint, ReviveLog
@@ -33,7 +35,7 @@ from rocketq.message.properties.codec import append_property, get_property
 from rocketq.message.record.reader import decode_records
 from rocketq.message.record.writer import new_record
 from rocketq.remoting.bodies.registration import TopicConfig
-from rocketq.remoting.headers.pop import PeekMessage, PopMessage
+from rocketq.remoting.headers.pop import Notification, PeekMessage, PopMessage
 from rocketq.store import GetResult, GetStatus, MessageStore
 from rocketq.store.log.cold_data import ColdRange
 
@@ -69,6 +71,13 @@ class PopAnswer:
     free_at: int = 0  # when a blocked queue is free again
 
 
+class Waiting(NamedTuple):
+    """What a question whether there is something to pop is told."""
+
+    has_messages: bool
+    free_at: int = 0  # when a blocked queue is free again
+
+
 class Popping:
     """Used by the processor of pops alone."""
 
@@ -80,6 +89,7 @@ class Popping:
         offsets: ConsumerOffsets,
         store: MessageStore,
         revive_log: ReviveLog,
+        buffer: MergeBuffer,
         ordered: OrderedQueues,
         stats: BrokerStats,
         clock: Clock,
@@ -90,6 +100,7 @@ class Popping:
         self._offsets = offsets
         self._store = store
         self._revive_log = revive_log
+        self._buffer = buffer
         self._ordered = ordered
         self._stats = stats
         self._clock = clock
@@ -186,10 +197,11 @@ class Popping:
         if result.status in _GONE and result.next_offset != offset:
             # What it stood at is gone: on from where there is something.
             offset = result.next_offset
+            self._buffer.forget(group, topic, queue_id)
             self._offsets.commit(group, topic, queue_id, offset, client="pop")
             result = self._store.get(topic, queue_id, offset, wanted, 0, filter)
         if result.status in _PASSED_OVER and result.next_offset > offset:
-            self._offsets.commit(group, topic, queue_id, result.next_offset, client="pop")
+            self._buffer.move(group, topic, queue_id, result.next_offset)
         if result.message_count:
             self._take(answer, asked, kind, topic, queue_id, offset, result)
         else:
@@ -210,12 +222,12 @@ class Popping:
         offsets = list(_offsets_of(result.buffers))
         if asked.order:
             self._take_in_order(answer, asked, kind, topic, queue_id, start, offsets)
-        elif not self._hide(answer, asked, topic, queue_id, start, offsets):
+        elif not self._hide(answer, asked, topic, queue_id, start, offsets, result.next_offset):
             answer.rest += result.max_offset - start
             return
-        else:
-            self._offsets.commit(group, topic, queue_id, result.next_offset, client="pop")
         self._stats.messages_got(group, topic, queue_id, result.message_count, result.size)
+        if not asked.order:
+            self._stats.check_point(group, topic)
         answer.starts.append(f"{kind} {queue_id} {start}")
         answer.offsets.append(f"{kind} {queue_id} {','.join(map(str, offsets))}")
         answer.count += result.message_count
@@ -233,8 +245,9 @@ class Popping:
         queue_id: int,
         start: int,
         offsets: list[int],
+        next_offset: int,
     ) -> bool:
-        """Write the check point; False if that failed."""
+        """Keep a check point, in memory or in the log; False if that failed."""
         check_point = CheckPoint(
             topic=topic,
             group=asked.consumer_group,
@@ -245,11 +258,14 @@ class Popping:
             broker_name=self._live.broker.broker_name,
             distances=[offset - start for offset in offsets],
         )
+        if self._buffer.add(check_point, answer.revive_queue, next_offset):
+            return True
         result = self._revive_log.put_check_point(check_point, answer.revive_queue)
         if not result.is_stored:
             logger.warning("pop from %s/%d: %s", topic, queue_id, result.status.name)
             return False
         answer.log_end = max(answer.log_end, result.end)
+        self._buffer.move(asked.consumer_group, topic, queue_id, next_offset)
         return True
 
     def _take_in_order(
@@ -321,7 +337,7 @@ class Popping:
                 break
             if not self._store.is_available(asked.topic, queue_id):
                 continue
-            offset = self._offsets.query(asked.consumer_group, asked.topic, queue_id)
+            offset = self._position(asked.consumer_group, asked.topic, queue_id)
             if offset < 0:
                 offset = self._first(asked.topic, queue_id, init_mode=1)
             result = self._store.get(asked.topic, queue_id, offset, wanted)
@@ -337,13 +353,20 @@ class Popping:
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
             self._ordered.forget(topic, group, queue_id)
+            self._buffer.forget(group, topic, queue_id)
             self._offsets.commit(group, topic, queue_id, reset, client="pop")
             return reset
-        offset = self._offsets.query(group, topic, queue_id)
+        offset = self._position(group, topic, queue_id)
         if offset < 0:
             offset = self._first(topic, queue_id, init_mode)
             self._offsets.commit(group, topic, queue_id, offset, client="pop")
         return offset
+
+    def _position(self, group: str, topic: str, queue_id: int) -> int:
+        """The next offset that was not popped; -1 for a group that is new here."""
+        offset = self._offsets.query(group, topic, queue_id)
+        ahead = self._buffer.next_offset(group, topic, queue_id)
+        return offset if ahead is None else max(ahead, offset)
 
     def _first(self, topic: str, queue_id: int, init_mode: int) -> int:
         low = max(self._store.min_offset(topic, queue_id), 0)
@@ -356,25 +379,58 @@ class Popping:
             return 0
         return max(self._store.max_offset(topic, queue_id) - 1, 0)
 
-    def waiting(self, group: str, topic: TopicConfig, queue_id: int) -> bool:
+    def waiting(
+        self, asked: Notification, topic: TopicConfig, filter: MessageFilter | None
+    ) -> Waiting:
         """Whether there is anything a group could pop."""
-        queues = range(topic.read_queue_nums) if queue_id < 0 else (queue_id,)
-        if any(self._is_behind(group, topic.topic_name, each) for each in queues):
-            return True
-        return any(
-            self._is_behind(group, name, each)
-            for name in self.retry_topics(group, topic.topic_name)
-            if (retry := self._topics.get(name)) is not None
-            for each in range(retry.read_queue_nums)
+        queues = range(topic.read_queue_nums) if asked.queue_id < 0 else (asked.queue_id,)
+        free_at = 0
+        for queue_id in queues:
+            if asked.order and self._ordered.is_blocked(
+                topic.topic_name, asked.consumer_group, queue_id, asked.attempt_id
+            ):
+                blocked_until = self._ordered.free_at(
+                    topic.topic_name, asked.consumer_group, queue_id
+                )
+                free_at = min(free_at or blocked_until, blocked_until)
+            elif self._has_next(asked.consumer_group, topic.topic_name, queue_id, filter):
+                return Waiting(True)
+        if asked.order:
+            return Waiting(False, free_at)
+        return Waiting(
+            any(
+                self._has_next(asked.consumer_group, name, each, filter)
+                for name in self.retry_topics(asked.consumer_group, topic.topic_name)
+                if (retry := self._topics.get(name)) is not None
+                for each in range(retry.read_queue_nums)
+            )
         )
 
-    def _is_behind(self, group: str, topic: str, queue_id: int) -> bool:
+    def _has_next(
+        self, group: str, topic: str, queue_id: int, filter: MessageFilter | None
+    ) -> bool:
+        """Whether a queue holds a message for a group. Where many have to be looked at for
+        that it is taken for granted; a pop will see."""
         if not self._store.is_available(topic, queue_id):
             return False
-        offset = self._offsets.query(group, topic, queue_id)
-        if offset < 0:
-            offset = max(self._store.min_offset(topic, queue_id), 0)
-        return self._store.max_offset(topic, queue_id) > offset
+        offset = self._position(group, topic, queue_id)
+        low = max(self._store.min_offset(topic, queue_id), 0)
+        offset = low if offset < 0 else offset
+        behind = self._store.max_offset(topic, queue_id) - offset
+        config = self._live.broker
+        if (
+            behind <= 0
+            or filter is None
+            or not config.use_message_filter_for_notification
+            or behind > config.max_message_filter_num_for_notification
+            or (
+                self._store.has_cold_data
+                and self._store.cold_range(topic, queue_id, offset, 1) is not None
+            )
+        ):
+            return behind > 0
+        result = self._store.get(topic, queue_id, offset, 1, 0, filter)
+        return result.message_count > 0 or result.next_offset < result.max_offset
 
     @staticmethod
     def retry_topics(group: str, topic: str) -> tuple[str, str]:

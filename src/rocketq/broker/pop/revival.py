@@ -7,12 +7,18 @@ that is still missing is stored in the group's retry topic, where it is popped a
     revive queue   ck  ck  ack  ack  ck  ack | to come
                    ^ the first one that is open: what is committed ends before it
 
+Records come out of the wheel in the order of their ticks. So the acks of a check point have
+all been read when the queue is read to its end and the wheel has passed their time, and also
+when a record of a later time has been read: a long queue is not kept in memory as a whole.
+
 After a crash it begins there again: what was brought back since then comes twice, and nothing
 is left out.
 """
 
 import asyncio
+import heapq
 import logging
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +27,7 @@ from rocketq.broker.pop.revive_log import (
     ACK_TAG,
     BATCH_ACK_TAG,
     CHECK_POINT_TAG,
+    Ack,
     CheckPoint,
     CheckPointKey,
     ReviveLog,
@@ -33,6 +40,7 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.broker.timer import TimerMessages
+from rocketq.common.numbers import parse_natural
 from rocketq.common.service import asked_to_stop
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_retry_topic
@@ -44,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 _MESSAGES_A_TURN: Final = 256
+_LATER_MS: Final = 2_000
+"""How much later the time of a record must be, to be of a later tick on any broker."""
 _HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
@@ -61,12 +71,44 @@ class _ReviveQueue:
 
     queue_id: int
     cursor: int
-    open: dict[CheckPointKey, _Open] = field(default_factory=dict)
+    open: OrderedDict[CheckPointKey, _Open] = field(default_factory=OrderedDict)
+    # The same by the time of their revival, with those that are no longer open.
+    by_time: list[tuple[int, int, CheckPointKey]] = field(default_factory=list)
+    latest_ms: int = 0  # of the ticks of the records that were read
 
     @property
     def committed(self) -> int:
         """The last record before the first that is still open."""
-        return min((each.offset for each in self.open.values()), default=self.cursor) - 1
+        first = next(iter(self.open.values()), None)
+        return (self.cursor if first is None else first.offset) - 1
+
+    def put(self, check_point: CheckPoint) -> None:
+        key = check_point.key
+        if key not in self.open and not check_point.is_acknowledged:
+            self.open[key] = _Open(self.cursor, check_point)
+            heapq.heappush(self.by_time, (check_point.revive_time, self.cursor, key))
+
+    def acknowledge(self, ack: Ack) -> None:
+        found = self.open.get(ack.key)
+        if found is not None:
+            for offset in ack.offsets:
+                found.check_point.acknowledge(offset)
+            if found.check_point.is_acknowledged:
+                del self.open[ack.key]
+
+    def first_before(self, time_ms: int) -> CheckPoint | None:
+        """The first to be revived, if its time is before this."""
+        while self.by_time and self.by_time[0][0] < time_ms:
+            _, offset, key = self.by_time[0]
+            found = self.open.get(key)
+            if found is not None and found.offset == offset:
+                return found.check_point
+            heapq.heappop(self.by_time)
+        return None
+
+    def done(self, check_point: CheckPoint) -> None:
+        del self.open[check_point.key]
+        heapq.heappop(self.by_time)
 
 
 class Revival:
@@ -105,6 +147,11 @@ class Revival:
             except Exception:
                 logger.exception("reviving goes on in %.1f s", period_s)
 
+    @property
+    def open_count(self) -> int:
+        """Check points that were read and are not done."""
+        return sum(len(queue.open) for queue in self._queues.values())
+
     def _begin(self, queue_id: int) -> _ReviveQueue:
         """Go on in a queue where the last broker to do this has stopped."""
         topic = self._revive_log.topic
@@ -121,9 +168,9 @@ class Revival:
             if not self._store.is_available(self._revive_log.topic, queue_id):
                 continue
             queue = self._queues.get(queue_id) or self._begin(queue_id)
+            left = self._revive_due(queue, left)  # first, so that no more are open than must be
             left = self._read(queue, left)
-            if left > 0:
-                left = self._revive_due(queue, left)
+            left = self._revive_due(queue, left)
             self._offsets.commit(
                 REVIVE_GROUP, self._revive_log.topic, queue.queue_id, queue.committed, client="pop"
             )
@@ -146,45 +193,49 @@ class Revival:
 
     def _note(self, queue: _ReviveQueue, message: MessageExt) -> None:
         tag, body = message.tags, bytes(message.raw_body)
+        tick_ms = parse_natural(get_property(message.raw_properties, b"TIMER_OUT_MS"))
+        queue.latest_ms = max(queue.latest_ms, tick_ms or 0)
         if tag == CHECK_POINT_TAG:
             check_point = read_check_point(body)
             if check_point is not None:
-                queue.open.setdefault(check_point.key, _Open(queue.cursor, check_point))
+                queue.put(check_point)
                 return
         elif tag in (ACK_TAG, BATCH_ACK_TAG):
             ack = read_ack(body)
             if ack is not None:
-                found = queue.open.get(ack.key)
-                if found is not None:
-                    for offset in ack.offsets:
-                        found.check_point.acknowledge(offset)
+                queue.acknowledge(ack)
                 return
         logger.warning("revive queue %d: no record at %d", queue.queue_id, queue.cursor)
 
     # Reviving
 
     def _revive_due(self, queue: _ReviveQueue, left: int) -> int:
-        if queue.cursor < self._store.max_offset(self._revive_log.topic, queue.queue_id):
-            return left
-        delivered_until_ms = self._timers.delivered_until_ms
-        for key, found in list(queue.open.items()):
-            if left <= 0:
-                break
-            check_point = found.check_point
-            if check_point.revive_time >= delivered_until_ms:
-                continue  # acks for it may still be on their way
+        """Bring back what is due and can be read now."""
+        due_ms = queue.latest_ms - _LATER_MS
+        if queue.cursor >= self._store.max_offset(self._revive_log.topic, queue.queue_id):
+            due_ms = max(due_ms, self._timers.delivered_until_ms)
+        later = []
+        while left > 0 and (check_point := queue.first_before(due_ms)) is not None:
             if not self._store.is_available(check_point.topic, check_point.queue_id):
-                continue
-            for offset in check_point.missing():
+                later.append(heapq.heappop(queue.by_time))
                 left -= 1
-                if not self._revive(check_point, offset):
-                    return left  # the store takes nothing: again from here
-                check_point.acknowledge(offset)
-                if left <= 0:
-                    break
-            if not check_point.missing():
-                del queue.open[key]
+                continue
+            left -= max(self._revive_missing(check_point, left), 1)
+            if not check_point.is_acknowledged:
+                break  # enough for this turn, or the store takes nothing
+            queue.done(check_point)
+        for each in later:
+            heapq.heappush(queue.by_time, each)
         return left
+
+    def _revive_missing(self, check_point: CheckPoint, at_most: int) -> int:
+        """Bring back messages that nobody has acknowledged; returns how many."""
+        missing = check_point.missing()[:at_most]
+        for count, offset in enumerate(missing):
+            if not self._revive(check_point, offset):
+                return count
+            check_point.acknowledge(offset)
+        return len(missing)
 
     def _revive(self, check_point: CheckPoint, offset: int) -> bool:
         """Store one message again for its group; False when that has to be tried again."""

@@ -3,16 +3,17 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 
 from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
-from rocketq.broker.pop import HeldPops, OrderedQueues, Receipt, ReviveLog
+from rocketq.broker.pop import HeldPops, MergeBuffer, OrderedQueues, Receipt, ReviveLog
 from rocketq.broker.pop.held_pops import ALL_QUEUES
 from rocketq.broker.pop.ordered_queues import NOT_THERE, OTHER_POP
 from rocketq.broker.pop.receipt import ORDERED_QUEUE
 from rocketq.broker.pop.revive_log import MOST_MESSAGES, CheckPoint, CheckPointKey
 from rocketq.broker.processor.send import check_stored
+from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
@@ -46,8 +47,10 @@ class AckProcessor:
         offsets: ConsumerOffsets,
         store: MessageStore,
         revive_log: ReviveLog,
+        buffer: MergeBuffer,
         ordered: OrderedQueues,
-        held: HeldPops,
+        held: Sequence[HeldPops],
+        stats: BrokerStats,
         clock: Clock,
     ) -> None:
         self._live = live
@@ -55,8 +58,10 @@ class AckProcessor:
         self._offsets = offsets
         self._store = store
         self._revive_log = revive_log
+        self._buffer = buffer
         self._ordered = ordered
         self._held = held
+        self._stats = stats
         self._clock = clock
 
     def handlers(self) -> Handlers:
@@ -77,7 +82,10 @@ class AckProcessor:
             self._ack_in_order(asked, receipt.pop_time)
             return request.reply()
         topic = self._real_topic(asked.consumer_group, asked.topic, receipt.retry_kind)
+        self._stats.acknowledged(asked.consumer_group, topic, 1)
         key = _key(topic, asked.consumer_group, asked.queue_id, receipt)
+        if self._buffer.acknowledge(key, [asked.offset]):
+            return request.reply()
         result = self._revive_log.put_ack(
             key, [asked.offset], receipt.revive_queue, receipt.revive_time
         )
@@ -128,8 +136,9 @@ class AckProcessor:
 
     def _wake(self, topic: str, group: str, queue_id: int) -> None:
         """A queue is free again."""
-        self._held.wake((topic, group, queue_id))
-        self._held.wake((topic, group, ALL_QUEUES))
+        for held in self._held:
+            held.wake((topic, group, queue_id))
+            held.wake((topic, group, ALL_QUEUES))
 
     # Many
 
@@ -182,6 +191,9 @@ class AckProcessor:
             *(topic_name, ack.consumer_group, ack.queue_id, ack.start_offset, ack.pop_time),
             broker_name or self._live.broker.broker_name,
         )
+        self._stats.acknowledged(ack.consumer_group, topic_name, len(offsets))
+        if self._buffer.acknowledge(key, offsets):
+            return None
         return self._revive_log.put_ack(
             key, offsets, ack.revive_queue_id, ack.pop_time + ack.invisible_time
         )
@@ -215,11 +227,13 @@ class AckProcessor:
             suspended=asked.suspend,
         )
         # The new one first: a crash in between must not lose the message.
-        check_stored(self._revive_log.put_check_point(renewed, receipt.revive_queue))
+        result = self._revive_log.put_check_point(renewed, receipt.revive_queue)
+        check_stored(result)
         key = _key(topic, asked.consumer_group, asked.queue_id, receipt)
-        result = self._revive_log.put_ack(
-            key, [asked.offset], receipt.revive_queue, receipt.revive_time
-        )
+        if not self._buffer.acknowledge(key, [asked.offset]):
+            result = self._revive_log.put_ack(
+                key, [asked.offset], receipt.revive_queue, receipt.revive_time
+            )
         reply = request.reply(
             ChangeInvisibleTimeResponse(
                 pop_time=now_ms,

@@ -158,7 +158,9 @@ class PopProcessor:
     def _notification(self, request: Command, connection: Connection) -> Command | None:
         asked = request.header(Notification)
         topic = self._check(asked.topic, asked.consumer_group, asked.queue_id, connection)
-        if self._popping.waiting(asked.consumer_group, topic, asked.queue_id):
+        filter = _filter(asked.exp_type, asked.exp)
+        found = self._popping.waiting(asked, topic, filter)
+        if found.has_messages:
             return request.reply(NotificationResponse(has_msg=True))
         now_ms = self._clock.now_ms()
         wait_ms = (asked.born_time or now_ms) + asked.poll_time - now_ms
@@ -170,21 +172,22 @@ class PopProcessor:
             return request.reply(NotificationResponse(has_msg=False, polling_full=True))
 
         def resume(is_over: bool) -> None:
-            has_messages = self._popping.waiting(asked.consumer_group, topic, asked.queue_id)
-            if has_messages or is_over:
-                connection.send(request.reply(NotificationResponse(has_msg=has_messages)))
+            found = self._popping.waiting(asked, topic, filter)
+            if found.has_messages or is_over:
+                answer = NotificationResponse(has_msg=found.has_messages)
+                connection.send(request.reply(answer))
             else:
-                held.hold(waiting)
+                held.hold(waiting, self._until_free_s(found.free_at))
 
         waiting = HeldPop(
             key=key,
             topics=_topics(asked.consumer_group, asked.topic),
             peer=connection,
             deadline=held.deadline_for(wait_ms),
-            codes=_codes(_filter(asked.exp_type, asked.exp)),
+            codes=_codes(filter),
             resume=resume,
         )
-        held.hold(waiting)
+        held.hold(waiting, self._until_free_s(found.free_at))
         return None
 
     def _polling_info(self, request: Command, connection: Connection) -> Command:
@@ -194,6 +197,10 @@ class PopProcessor:
         return request.reply(PollingInfoResponse(polling_num=self._held.count_of(key)))
 
     # For those that wait
+
+    def _until_free_s(self, free_at: int) -> float | None:
+        """How long until a queue that is blocked now is free."""
+        return max(free_at - self._clock.now_ms(), 10) / 1000 if free_at else None
 
     def _is_full(self, held: HeldPops, key: Key, connection: Connection) -> bool:
         config = self._live.broker
@@ -268,10 +275,7 @@ class _WaitingPop:
 
     def _hold(self, held: HeldPop, answer: PopAnswer) -> None:
         """Until something arrives, or a queue that is blocked now is free."""
-        wait_s = None
-        if answer.free_at:
-            wait_s = max(answer.free_at - self._processor._clock.now_ms(), 10) / 1000
-        self._processor._held.hold(held, wait_s)
+        self._processor._held.hold(held, self._processor._until_free_s(answer.free_at))
 
     def _resume(self, is_over: bool) -> None:
         answer = self._popped()

@@ -330,6 +330,13 @@ SECTIONS: Final = (
             live("retrieveMessageFromPopRetryTopicV1", "The others are read as well."),
             live("popResponseReturnActualRetryTopic", "Retries keep the retry topic's name."),
             live("initPopOffsetByCheckMsgInMem", "New groups begin with what is in memory."),
+            live("enablePopBufferMerge", "Pops and acks wait in memory for one another."),
+            live("popCkStayBufferTime", "How long a pop waits there.", 0, 600_000),
+            live("popCkStayBufferTimeOut", "It leaves so long before its end.", 1_000, 600_000),
+            live("popCkMaxBufferSize", "Pops that wait there at most.", 0, 10_000_000),
+            live("popCkOffsetMaxQueueSize", "Of one group and queue.", 1, 10_000_000),
+            live("useMessageFilterForNotification", "Who waits is told of what it wants only."),
+            live("maxMessageFilterNumForNotification", "Messages looked at for that.", 0, 1_024),
         ),
     ),
     Section(
@@ -569,10 +576,8 @@ SECTIONS: Final = (
                 """
                  appendAckAsync appendCkAsync enableLitePopLog
                 enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag
-                enablePopBatchAck enablePopBufferMerge enablePopLog enablePopMessageThreshold
-                enableSkipLongAwaitingAck
-                maxMessageFilterNumForNotification popCkMaxBufferSize popCkOffsetMaxQueueSize
-                popCkStayBufferTime popCkStayBufferTimeOut popConsumerFSServiceInit
+                enablePopBatchAck enablePopLog enablePopMessageThreshold
+                enableSkipLongAwaitingAck popConsumerFSServiceInit
                 popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
                  popInflightMessageThreshold
                 popLongPollingForceNotifyInterval popPollingMapExpireTimeSeconds
@@ -580,7 +585,7 @@ SECTIONS: Final = (
                 popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead popReviveSkipIfGroupAbsent
                   reviveAckWaitMs reviveMaxSlow
                 reviveScanTime  skipWhenCKRePutReachMaxTimes
-                useMessageFilterForNotification useSeparateRetryQueue""",
+                useSeparateRetryQueue""",
             ),
             *no_effect(
                 "The timer wheel is served by the loop, and kept in its own way.",

@@ -15,6 +15,8 @@ of the key that goes with each:
     BROKER_PUT_NUMS, BROKER_GET_NUMS, and both _WITHOUT_SYSTEM_TOPIC
                                         cluster name
     SNDBCK_PUT_NUMS, DLQ_PUT_NUMS       topic@group, counted one by one
+    GROUP_CK_NUMS, GROUP_ACK_NUMS       topic@group: check points and acks of pop
+    BROKER_CK_NUMS, BROKER_ACK_NUMS     cluster name
     CHANNEL_ACTIVITY                    CONNECT, CLOSE
 """
 
@@ -134,14 +136,24 @@ class BrokerStats:
     def message_sent_to_dlq(self, group: str, topic: str) -> None:
         self._count(DLQ_PUT_NUMS, f"{topic}@{group}")
 
+    def check_point(self, group: str, topic: str) -> None:
+        """Messages were popped from one queue."""
+        self._count("GROUP_CK_NUMS", f"{topic}@{group}")
+        self._count("BROKER_CK_NUMS", self._live.broker.broker_cluster_name)
+
+    def acknowledged(self, group: str, topic: str, count: int) -> None:
+        """Messages that were popped are done."""
+        self._count("GROUP_ACK_NUMS", f"{topic}@{group}", count)
+        self._count("BROKER_ACK_NUMS", self._live.broker.broker_cluster_name, count)
+
     def channel_event(self, name: str) -> None:
         self._count("CHANNEL_ACTIVITY", name)
 
-    def _count(self, name: str, key: str) -> None:
+    def _count(self, name: str, key: str, count: int = 1) -> None:
         flow = self._counted.get((name, key))
         if flow is None:
             flow = self._counted[name, key] = Flow(self._windows)
-        flow.messages += 1
+        flow.messages += count
         flow.requests += 1
 
     # Sampling

@@ -46,6 +46,7 @@ class TimerWheel:
         self._disk = disk
         self._memory = mmap.mmap(-1, WHEEL_SIZE)
         self._dirty: set[int] = set()
+        self._used: set[int] = set()  # pages that may hold slots
 
     def load(self) -> None:
         """Read the file, if there is one."""
@@ -64,6 +65,7 @@ class TimerWheel:
             mapped = self._disk.map(descriptor, size, writable=False)
             for start, end in self._disk.data_ranges(descriptor, 0, size):
                 self._memory[start:end] = mapped[start:end]
+                self._used.update(range(start // _PAGE, (end + _PAGE - 1) // _PAGE))
         finally:
             self._disk.close(descriptor)
 
@@ -78,6 +80,7 @@ class TimerWheel:
         at = self._at(slot_ms)
         _SLOT.pack_into(self._memory, at, slot_ms // self._precision_ms, *slot, 0)
         self._dirty.add(at // _PAGE)
+        self._used.add(at // _PAGE)
 
     def clear(self, slot_ms: int) -> None:
         """Everything in it has been delivered."""
@@ -90,10 +93,8 @@ class TimerWheel:
     def beyond(self, end: int) -> dict[int, Slot]:
         """The slots that name units of the timer log from a position on, by their time."""
         found = {}
-        for at in range(0, WHEEL_SIZE, _PAGE):
-            page = self._memory[at : at + _PAGE]
-            if page.count(0) == len(page):
-                continue
+        for number in sorted(self._used):
+            page = self._memory[number * _PAGE : (number + 1) * _PAGE]
             for time, first, last, count, _ in _SLOT.iter_unpack(page):
                 if last >= end:
                     found[time * self._precision_ms] = Slot(first, last, count)
