@@ -227,15 +227,22 @@ async def _servers(
     folder: Path, settings: Mapping[str, str], namesrv_port: int, broker_port: int
 ) -> AsyncIterator[tuple[int, int]]:
     from rocketq.broker import Broker, load_configs
+    from rocketq.common.config import settings as keys_of
+    from rocketq.common.config import update
     from rocketq.namesrv import NameServer, NamesrvConfig
+    from rocketq.remoting.access.settings import AccessSettings
+    from rocketq.remoting.tls import TlsSettings
 
+    # What is locked or encrypted is so as a whole.
+    both = {*keys_of(AccessSettings), *keys_of(TlsSettings)}
+    namesrv_config = NamesrvConfig(
+        bind_address="127.0.0.1",
+        listen_port=namesrv_port,
+        kv_config_path=str(folder / "kvConfig.json"),
+        config_store_path=str(folder / "namesrv.properties"),
+    )
     namesrv = NameServer(
-        NamesrvConfig(
-            bind_address="127.0.0.1",
-            listen_port=namesrv_port,
-            kv_config_path=str(folder / "kvConfig.json"),
-            config_store_path=str(folder / "namesrv.properties"),
-        )
+        update(namesrv_config, {key: text for key, text in settings.items() if key in both})
     )
     await namesrv.start()
     try:

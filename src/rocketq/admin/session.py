@@ -3,12 +3,14 @@
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
+from rocketq.client.identity import identity_of, read_client_file
 from rocketq.remoting import RemotingClient
 
 # Twice what clients wait for: some requests walk over all of a broker's topics.
@@ -17,15 +19,26 @@ TIMEOUT_S = 5.0
 
 @asynccontextmanager
 async def connected(
-    name_servers: str | Sequence[str] | None = None, *, timeout_s: float = TIMEOUT_S
+    name_servers: str | Sequence[str] | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    credentials: tuple[str, str] | None = None,
 ) -> AsyncIterator[BrokerApi]:
-    """The RPC layer; requests are signed where `conf/tools.yml` holds keys.
+    """The RPC layer.
 
+    Requests are signed with `credentials`, a user's name and password, else with those of the
+    environment or of the file it names (see `rocketq.client.identity`), else with those of
+    RocketMQ's `conf/tools.yml`.
     Without `name_servers` the environment's `NAMESRV_ADDR` is asked.
     """
-    access_key, secret_key = tool_credentials()
-    config = ClientConfig(namesrv=name_servers, access_key=access_key, secret_key=secret_key)
-    remoting = RemotingClient(hooks=signing_hooks(config))
+    access_key, secret_key = credentials or ("", "")
+    who = identity_of(
+        ClientConfig(namesrv=name_servers, access_key=access_key, secret_key=secret_key)
+    )
+    if not who.access_key:
+        access_key, secret_key = tool_credentials()
+        who = replace(who, access_key=access_key, secret_key=secret_key)
+    remoting = RemotingClient(hooks=signing_hooks(who), tls=who.tls)
     try:
         yield BrokerApi(remoting, NameServers(name_servers), timeout_s=timeout_s)
     finally:
@@ -38,8 +51,5 @@ def tool_credentials() -> tuple[str, str]:
     path = Path(home, "conf", "tools.yml") if home else None
     if path is None or not path.is_file():
         return "", ""
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        key, _, value = line.partition(":")
-        found[key.strip()] = value.strip().strip("\"'")
+    found = read_client_file(path)
     return found.get("accessKey", ""), found.get("secretKey", "")

@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
 }
 
 _PROGRAM: Final = "rocketq"
+_CLIENT_CONFIG: Final = "--client-config"
 _DESCRIPTION: Final = """\
 RocketMQ in Python: servers, tools, pipelines.
 
@@ -48,12 +49,25 @@ RocketMQ in Python: servers, tools, pipelines.
   rocketq tail orders              see it arrive
   rocketq topic list               what there is
   rocketq bench produce            how fast it is
-  rocketq --version                which version, and whether it is compiled"""
+  rocketq --version                which version, and whether it is compiled
+
+Before the command, `--client-config FILE` names a file with accessKey, secretKey and what else
+a client needs where users are on; ROCKETQ_CLIENT_CONFIG of the environment does the same."""
+
+
+def _with_client_config(words: list[str]) -> list[str]:
+    """Take the one option off that stands before commands."""
+    option, _, value = words[0].partition("=") if words else ("", "", "")
+    if option != _CLIENT_CONFIG:
+        return words
+    rest = words[1:] if value else words[2:]
+    os.environ["ROCKETQ_CLIENT_CONFIG"] = value or (words[1] if len(words) > 1 else "")
+    return rest
 
 
 def run() -> None:
     """`rocketq`, with the arguments of this process."""
-    name, *arguments = sys.argv[1:] or ["--help"]
+    name, *arguments = _with_client_config(sys.argv[1:]) or ["--help"]
     if name == "help" and arguments:
         name, arguments = arguments[0], [*arguments[1:], "--help"]
     if name in ("-h", "--help", "help"):

@@ -31,6 +31,12 @@ class ClientOptions(TypedDict, total=False):
     access_key: str
     secret_key: str
     security_token: str
+    tls: bool
+    tls_trust: str
+    tls_certificate: str
+    tls_key: str
+    tls_key_password: str
+    tls_check_hostname: bool
     vip_channel: bool
     route_interval_s: float
     heartbeat_interval_s: float
@@ -58,10 +64,25 @@ class ClientConfig:
     namespace: str = option(
         "", "Put before every topic and group on the wire, and taken off again."
     )
-    access_key: str = option("", "The user that requests are signed for; with `secret_key`.")
+    access_key: str = option(
+        "",
+        "The user that requests are signed for; with `secret_key`. Without both, "
+        "ROCKETQ_ACCESS_KEY and ROCKETQ_SECRET_KEY of the environment, else the file that "
+        "ROCKETQ_CLIENT_CONFIG names.",
+    )
     secret_key: str = option("", "What requests are signed with; never sent.", secret=True)
     security_token: str = option(
         "", "A temporary user's token, sent along with the signature.", secret=True
+    )
+    tls: bool = option(False, "Encrypt connections. Without it, ROCKETQ_TLS, else the file.")
+    tls_trust: str = option(
+        "", "A file of certificates; servers have to show one that these vouch for."
+    )
+    tls_certificate: str = option("", "A file with the certificate shown to servers.")
+    tls_key: str = option("", "A file with its key.")
+    tls_key_password: str = option("", "What the key is locked with.", secret=True)
+    tls_check_hostname: bool = option(
+        False, "A server's certificate has to name the host or the address that is called."
     )
     vip_channel: bool = option(False, "Send to the broker's port minus 2, which serves no pulls.")
     route_interval_s: float = option(
@@ -78,6 +99,8 @@ class ClientConfig:
     def __post_init__(self) -> None:
         if bool(self.access_key) != bool(self.secret_key):
             raise InvalidSettings("access_key and secret_key go together: one of them is missing")
+        if not self.tls and (self.tls_trust or self.tls_certificate or self.tls_check_hostname):
+            raise InvalidSettings("certificates are given, and connections are not encrypted: tls")
         check_ranges(self)
 
     def client_id(self, *, unique_name: bool = True, stream: bool = False) -> str:

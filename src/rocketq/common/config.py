@@ -133,13 +133,19 @@ def to_properties(config: object) -> dict[str, str]:
 
 
 def to_shown(config: object) -> dict[str, str]:
-    """The same for people: a field that is left out of `repr` is a secret, and hidden."""
-    secret = {field.name for field in dataclasses.fields(config) if not field.repr}  # type: ignore[arg-type]
-    known = settings(type(config))
+    """The same for people, with secrets hidden."""
+    secret = secret_keys(type(config))
     return {
-        name: _HIDDEN if value and known[name].field in secret else value
+        name: _HIDDEN if value and name in secret else value
         for name, value in to_properties(config).items()
     }
+
+
+def secret_keys(cls: type) -> frozenset[str]:
+    """The keys that nobody is shown: fields that are left out of `repr`."""
+    assert dataclasses.is_dataclass(cls), cls
+    hidden = {field.name for field in dataclasses.fields(cls) if not field.repr}
+    return frozenset(key for key, setting in settings(cls).items() if setting.field in hidden)
 
 
 def _format_value(value: object) -> str:

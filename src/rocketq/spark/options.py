@@ -12,9 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from rocketq.client.config import ClientConfig
+from rocketq.client.errors import InvalidSettings
+from rocketq.client.identity import identity_of
 from rocketq.common.errors import RocketqError
 from rocketq.filter import FilterError, compile_sql, parse_tags
 from rocketq.message.compression import MAX_DECOMPRESSED_SIZE
+from rocketq.remoting.tls import ClientTls
 from rocketq.spark.schema import ALL_COLUMNS, COLUMNS, DEFAULT_COLUMNS, KAFKA_COLUMNS
 
 EARLIEST: Final = "earliest"
@@ -32,7 +36,18 @@ _SPARKS_OWN: Final = frozenset(
     {"path", "paths", "recursivefilelookup", "checkpointlocation", "queryname"}
 )
 
-_COMMON: Final = ("namesrv", "accessKey", "secretKey", "namespace", "timeoutMs", "retryTimeoutMs")
+_WHO: Final = (
+    "accessKey",
+    "secretKey",
+    "securityToken",
+    "tls",
+    "tlsTrust",
+    "tlsCertificate",
+    "tlsKey",
+    "tlsKeyPassword",
+    "tlsCheckHostname",
+)
+_COMMON: Final = ("namesrv", *_WHO, "namespace", "timeoutMs", "retryTimeoutMs")
 _SOURCE: Final = (
     *_COMMON,
     "store",
@@ -74,7 +89,7 @@ _SINK: Final = (
     "delivery",
     "writeId",
 )
-_BROKERS_ONLY: Final = ("namesrv", "accessKey", "secretKey", "namespace", "sqlFilter", "groupId")
+_BROKERS_ONLY: Final = ("namesrv", *_WHO, "namespace", "sqlFilter", "groupId")
 _NOT_ARCHIVED: Final = ("sqlFilter", "namespace", "groupId", "pushFilters")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = (
@@ -108,6 +123,8 @@ class ClusterAccess:
     namesrv: str
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
+    security_token: str = field(default="", repr=False)
+    tls: ClientTls | None = None
     namespace: str = ""
     timeout_s: float = 10.0
     retry_within_s: float = 60.0
@@ -261,10 +278,29 @@ class _Given:
         retry_ms = self.number("retryTimeoutMs", 60_000, at_least=0)
         assert timeout_ms is not None
         assert retry_ms is not None
+        try:
+            # What the driver's environment says is handed on to the tasks.
+            who = identity_of(
+                ClientConfig(
+                    access_key=self.text("accessKey"),
+                    secret_key=self.text("secretKey"),
+                    security_token=self.text("securityToken"),
+                    tls=self.truth("tls", False),
+                    tls_trust=self.text("tlsTrust"),
+                    tls_certificate=self.text("tlsCertificate"),
+                    tls_key=self.text("tlsKey"),
+                    tls_key_password=self.text("tlsKeyPassword"),
+                    tls_check_hostname=self.truth("tlsCheckHostname", False),
+                )
+            )
+        except InvalidSettings as error:
+            raise InvalidOptions(f"{self._what}: {error}") from None
         return ClusterAccess(
             namesrv=self.text("namesrv"),
-            access_key=self.text("accessKey"),
-            secret_key=self.text("secretKey"),
+            access_key=who.access_key,
+            secret_key=who.secret_key,
+            security_token=who.security_token,
+            tls=who.tls,
             namespace=self.text("namespace"),
             timeout_s=timeout_ms / 1000,
             retry_within_s=retry_ms / 1000,

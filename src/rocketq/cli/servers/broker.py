@@ -14,7 +14,11 @@ from rocketq.broker.settings.checks import COUNTING_KEYS
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
-from rocketq.cli.servers.broker_processes import WITH_PARENT, stop_with_parent
+from rocketq.cli.servers.broker_processes import (
+    WITH_PARENT,
+    secrets_of_parent,
+    stop_with_parent,
+)
 from rocketq.cli.servers.serving import (
     check_ports_free,
     reachable_host,
@@ -69,6 +73,8 @@ def broker(
     try:
         start_logging(logs)
         settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        if with_parent:
+            settings |= secrets_of_parent()
         check_known(settings, BrokerConfig, StoreConfig, strict=strict)
         configs = build_configs(settings, name_servers=name_servers, host=host, port=port)
     except (CannotStart, ConfigError) as error:

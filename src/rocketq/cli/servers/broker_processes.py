@@ -10,11 +10,15 @@ that started it, and needs nothing else:
              the parent is killed, so no broker is left behind.
     stdout   its `ready` line
 
+Settings that are secret are handed over in the environment: everybody on a machine sees the
+arguments of its processes.
+
 Signals are the parent's business: a service manager's SIGTERM goes to all processes of a
 service, and would stop a broker before the parent knows that this is wanted.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -26,11 +30,12 @@ from typing import Final
 from rocketq.broker import BrokerConfig
 from rocketq.cli.failures import AlreadyTold, CannotStart
 from rocketq.cli.servers.logs import LogOptions
-from rocketq.common.config import to_properties
+from rocketq.common.config import secret_keys, to_properties
 from rocketq.store import StoreConfig
 from rocketq.store.config import BrokerRole
 
 WITH_PARENT: Final = "--with-parent"
+_SECRETS: Final = "ROCKETQ_SECRET_SETTINGS"
 
 # A broker uses the port itself, the second below it and the one above it.
 PORT_DISTANCE: Final = 10
@@ -110,11 +115,13 @@ async def _start(broker: BrokerConfig, store: StoreConfig, logs: LogOptions) -> 
         own = logs.file.with_stem(f"{logs.file.stem}-{broker.broker_name}")
         words += ["--log-file", str(own)]
     words += ["--log-json"] if logs.as_json else []
-    for config in (broker, store):
-        for assignment in _changed(config):
-            words += ["--set", assignment]
+    changed = {**_changed(broker), **_changed(store)}
+    secrets = {key: changed.pop(key) for key in secret_keys(BrokerConfig) if key in changed}
+    for key, value in changed.items():
+        words += ["--set", f"{key}={value}"]
     process = await asyncio.create_subprocess_exec(
         *words,
+        env={**os.environ, _SECRETS: json.dumps(secrets)},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # a terminal's Ctrl-C does not go there while it starts
@@ -123,12 +130,16 @@ async def _start(broker: BrokerConfig, store: StoreConfig, logs: LogOptions) -> 
     return BrokerProcess(broker.broker_name, process, broker.broker_id if is_slave else 0)
 
 
-def _changed(config: BrokerConfig | StoreConfig) -> list[str]:
+def _changed(config: BrokerConfig | StoreConfig) -> dict[str, str]:
     """The settings that are not what a broker would take anyway."""
     usual = to_properties(type(config)())
-    return [
-        f"{key}={value}" for key, value in to_properties(config).items() if usual.get(key) != value
-    ]
+    return {key: value for key, value in to_properties(config).items() if usual.get(key) != value}
+
+
+def secrets_of_parent() -> dict[str, str]:
+    """In a broker's process: the settings that did not come with its arguments."""
+    found: dict[str, str] = json.loads(os.environ.pop(_SECRETS, "{}"))
+    return found
 
 
 # Ports

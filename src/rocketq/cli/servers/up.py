@@ -165,6 +165,11 @@ def up(
             ),
             settings,
         )
+        if broker_config.authentication_enabled and broker_config.inner_user() is None:
+            raise CannotStart(
+                "authenticationEnabled=true: the broker needs innerClientAuthenticationCredentials "
+                "to register at the NameServer"
+            )
     except (CannotStart, ConfigError) as error:
         fail(error)
     if brokers > 1 or replicas > 0:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
 from contextlib import asynccontextmanager
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from rocketq.client.cluster.broker_requests import BrokerRequests
@@ -23,6 +23,7 @@ from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
 from rocketq.client.errors import ClientClosed, GroupInUse
+from rocketq.client.identity import Identity, identity_of
 from rocketq.common.clock import SYSTEM_CLOCK, Clock, ambient_clock
 from rocketq.common.errors import RocketqError
 from rocketq.common.service import asked_to_stop
@@ -42,13 +43,15 @@ _REFRESH_PAUSE_S: Final = 1.0
 """How long a route asked for in the background is taken to be fresh."""
 _GOODBYE_TIMEOUT_S: Final = 1.0
 
+_Key: TypeAlias = tuple[str, str, Identity]
+
 
 class ClientInstance:
     """Shared by the clients of one id; belongs to one event loop."""
 
-    _of_loop: ClassVar[
-        WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], ClientInstance]]
-    ] = WeakKeyDictionary()
+    _of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, ClientInstance]]] = (
+        WeakKeyDictionary()
+    )
 
     def __init__(
         self,
@@ -64,12 +67,14 @@ class ClientInstance:
         self.replies = PendingReplies()
         self._producers: dict[str, ProducerRole] = {}
         self._consumers: dict[str, ConsumerRole] = {}
+        who = identity_of(config)
         requests = BrokerRequests(self._producers, self._consumers, self.replies, clock)
         self.remoting = RemotingClient(
             RemotingClientConfig(),
             handlers=requests.handlers(),
-            hooks=signing_hooks(config),
+            hooks=signing_hooks(who),
             on_connect=self._connected,
+            tls=who.tls,
         )
         self.api = BrokerApi(
             self.remoting,
@@ -79,7 +84,7 @@ class ClientInstance:
         )
         self.routes = RouteTable(self.api)
         self.routes.on_change(self._route_changed)
-        self._key = ("", "")
+        self._key: _Key = ("", "", who)
         self._users = 0
         self._versions: dict[str, int] = {}
         self._stop = asyncio.Event()
@@ -98,8 +103,8 @@ class ClientInstance:
         """The running instance of this configuration's client id; `release` it once."""
         client_id = config.client_id(unique_name=unique_name, stream=stream)
         instances = cls._of_loop.setdefault(asyncio.get_running_loop(), {})
-        # One name may be used with two clusters.
-        key = client_id, str(NameServers(config.namesrv))
+        # One name may be used with two clusters, and by two users.
+        key = client_id, str(NameServers(config.namesrv)), identity_of(config)
         instance = instances.get(key)
         if instance is None:
             clock = ambient_clock.get()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from rocketq.client.config import ClientConfig
+from rocketq.client.identity import Identity, identity_of
 from rocketq.remoting.access import RequestSigner
 from rocketq.remoting.link.handlers import RpcHook
 
 __all__ = ["RequestSigner", "signing_hooks"]
 
 
-def signing_hooks(config: ClientConfig) -> list[RpcHook]:
+def signing_hooks(config: ClientConfig | Identity) -> list[RpcHook]:
     """The hooks that a client with these settings needs."""
-    if not config.access_key:
+    who = config if isinstance(config, Identity) else identity_of(config)
+    if not who.access_key:
         return []
-    return [RequestSigner(config.access_key, config.secret_key, config.security_token)]
+    return [RequestSigner(who.access_key, who.secret_key, who.security_token)]

@@ -29,7 +29,7 @@ from rocketq.remoting.headers import PullMessage
 from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import SourceOptions
 from rocketq.spark.read.data_loss import DataLoss, raise_or_warn
-from rocketq.spark.wire.broker_socket import BrokerSocket
+from rocketq.spark.wire.broker_socket import BrokerSocket, EncryptedSocket
 from rocketq.spark.wire.client import client_config
 from rocketq.spark.wire.retry import Retry
 
@@ -182,7 +182,12 @@ class RangePull:
         if self._connection is None:
             broker = self._find_broker()
             timeout_s = self._options.connection.timeout_s
-            self._connection = BrokerSocket(broker.address, self._hooks, timeout_s)
+            tls = self._options.connection.tls
+            self._connection = (
+                BrokerSocket(broker.address, self._hooks, timeout_s)
+                if tls is None
+                else EncryptedSocket(broker.address, self._hooks, timeout_s, tls)
+            )
             self._is_slave = broker.is_slave
 
     def _disconnect(self) -> None:

@@ -5,12 +5,17 @@ they are then decoded from; the event loop of the SDK would copy them twice more
 with the thread that decodes. Requests may be sent ahead: the answers wait in the kernel's buffer.
 The batches of a sink go the same way.
 
+Encrypted, there is one copy more, and waiting is done with `poll`: a part of a record in the
+kernel's buffer is no answer yet.
+
 Not for anything else: nobody answers requests of the broker here.
 """
 
 import select
 import socket
+import ssl
 import struct
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -19,6 +24,7 @@ from rocketq.common.buffers import unfilled
 from rocketq.remoting.errors import BadFrame, ConnectFailed, ConnectionLost, RequestTimeout
 from rocketq.remoting.link.client import split_address
 from rocketq.remoting.link.handlers import RpcHook
+from rocketq.remoting.tls import ClientTls
 from rocketq.remoting.wire.command import Command
 from rocketq.remoting.wire.frame import FrameSplitter
 
@@ -27,6 +33,7 @@ _TIMEVAL: Final = struct.Struct("@ll")
 _FRAME_LIMIT: Final = 64 << 20
 _CONNECT_WITHIN_S: Final = 10.0
 _WAITING_IN_KERNEL: Final = 4 << 20
+_RECORD: Final = 16 << 10
 
 
 class BrokerSocket:
@@ -41,16 +48,20 @@ class BrokerSocket:
             self._socket = socket.create_connection(split_address(address), _CONNECT_WITHIN_S)
         except OSError as error:
             raise ConnectFailed(f"cannot connect to {address}: {error}") from None
-        # The kernel keeps the time, so that one call can wait for a whole answer.
-        limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
-        self._socket.settimeout(None)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _WAITING_IN_KERNEL)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._prepare()
         self._room = select.poll()
         self._room.register(self._socket, select.POLLIN | select.POLLOUT)
         self._answer = select.poll()
         self._answer.register(self._socket, select.POLLIN)
+
+    def _prepare(self) -> None:
+        # The kernel keeps the time, so that one call can wait for a whole answer.
+        timeout_s = self._timeout_s
+        limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
+        self._socket.settimeout(None)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def send(self, request: Command) -> None:
         """Send a request; `receive` gives its answer some time.
@@ -62,11 +73,15 @@ class BrokerSocket:
         left = memoryview(b"".join(request.encode()))
         while left:
             try:
-                left = left[self._socket.send(left, socket.MSG_DONTWAIT) :]
+                left = left[self._send_some(left) :]
             except BlockingIOError:
                 self._wait_for_room()
             except OSError as error:
                 raise self._failed(error) from None
+
+    def _send_some(self, data: memoryview) -> int:
+        """As much as there is room for; raises BlockingIOError where there is none."""
+        return self._socket.send(data, socket.MSG_DONTWAIT)
 
     def _wait_for_room(self) -> None:
         found = self._room.poll(self._timeout_s * 1_000)
@@ -116,3 +131,80 @@ class BrokerSocket:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class EncryptedSocket(BrokerSocket):
+    """The same over TLS."""
+
+    def __init__(
+        self, address: str, hooks: Sequence[RpcHook], timeout_s: float, tls: ClientTls
+    ) -> None:
+        self._context = tls.context()
+        self._ahead = b""  # decrypted, and nobody has asked for it yet
+        super().__init__(address, hooks, timeout_s)
+
+    def _prepare(self) -> None:
+        host, _ = split_address(self.address)
+        try:
+            self._socket.settimeout(_CONNECT_WITHIN_S)
+            self._tls = self._context.wrap_socket(self._socket, server_hostname=host)
+        except OSError as error:
+            self._socket.close()
+            raise ConnectFailed(f"cannot connect to {self.address}: {error}") from None
+        self._socket = self._tls
+        self._socket.setblocking(False)
+
+    def _send_some(self, data: memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            raise BlockingIOError from None
+
+    def _wait_for_room(self) -> None:
+        """Room is waited for alone if what came is no whole record."""
+        found = self._room.poll(self._timeout_s * 1_000)
+        if not found:
+            raise RequestTimeout(f"{self.address} has stopped reading")
+        ((_, events),) = found
+        if events & select.POLLIN and self._has_more():
+            self._early.append(self._receive())
+        elif not events & select.POLLOUT:
+            self._answer.poll(1)
+
+    def has_answer(self) -> bool:
+        return bool(self._early) or self._has_more()
+
+    def _has_more(self) -> bool:
+        """Whether something of an answer is there, or the end."""
+        if self._ahead or self._tls.pending():
+            return True
+        if not self._answer.poll(0):
+            return False
+        try:
+            self._ahead = self._tls.recv(_RECORD)
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True  # whoever receives sees it, too
+        return True
+
+    def _fill(self, space: memoryview) -> None:
+        if self._ahead:
+            taken = min(len(self._ahead), len(space))
+            space[:taken] = self._ahead[:taken]
+            self._ahead = self._ahead[taken:]
+            space = space[taken:]
+        deadline = time.monotonic() + self._timeout_s
+        while space:
+            try:
+                count = self._tls.recv_into(space)
+            except ssl.SSLWantReadError:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self._answer.poll(left_s * 1_000):
+                    raise RequestTimeout(f"no answer from {self.address} in time") from None
+                continue
+            except OSError as error:
+                raise self._failed(error) from None
+            if count == 0:
+                raise ConnectionLost(f"{self.address} has closed the connection")
+            space = space[count:]

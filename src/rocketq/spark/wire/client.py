@@ -21,5 +21,12 @@ def client_config(connection: ClusterAccess) -> ClientConfig:
         namesrv=connection.namesrv,
         access_key=connection.access_key,
         secret_key=connection.secret_key,
+        security_token=connection.security_token,
+        tls=connection.tls is not None,
+        tls_trust=connection.tls.trust if connection.tls else "",
+        tls_certificate=connection.tls.certificate if connection.tls else "",
+        tls_key=connection.tls.key if connection.tls else "",
+        tls_key_password=connection.tls.key_password if connection.tls else "",
+        tls_check_hostname=connection.tls.check_hostname if connection.tls else False,
         api_timeout_s=connection.timeout_s,
     )

@@ -30,7 +30,7 @@ from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers import SendMessageV2
 from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import SinkOptions
-from rocketq.spark.wire.broker_socket import BrokerSocket
+from rocketq.spark.wire.broker_socket import BrokerSocket, EncryptedSocket
 from rocketq.spark.wire.client import client_config
 from rocketq.spark.wire.retry import Retry
 from rocketq.spark.write.once.attempt import Attempt
@@ -250,7 +250,12 @@ class BatchSender:
         connection = self._sockets.get(address)
         if connection is None:
             timeout_s = self._options.connection.timeout_s
-            connection = BrokerSocket(address, self._hooks, timeout_s)
+            tls = self._options.connection.tls
+            connection = (
+                BrokerSocket(address, self._hooks, timeout_s)
+                if tls is None
+                else EncryptedSocket(address, self._hooks, timeout_s, tls)
+            )
             self._sockets[address] = connection
         return connection
 
