@@ -13,6 +13,10 @@ from tests.cli.programs import run
 USER = '{"username":"root","password":"hush-hush"}'
 
 
+def arguments_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 async def test_a_broker_in_a_process_of_its_own_is_told_secrets_apart(tmp_path: Path) -> None:
     config = BrokerConfig(
         broker_name="b",
@@ -25,7 +29,7 @@ async def test_a_broker_in_a_process_of_its_own_is_told_secrets_apart(tmp_path: 
     store = StoreConfig(store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20)
     async with broker_processes([(config, store)], LogOptions()) as (process,):
         address = await process.ready()
-        arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        arguments = arguments_of(process.pid)
         assert b"authenticationEnabled" in arguments
         assert b"hush" not in arguments
         client = RemotingClient(hooks=[RequestSigner("root", "hush-hush")])
