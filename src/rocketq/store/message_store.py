@@ -46,8 +46,11 @@ from rocketq.store.queues.queue_table import take_queue_table, write_queue_table
 from rocketq.store.queues.reader import QueueReader
 from rocketq.store.queues.removal import Removal
 from rocketq.store.queues.time_search import Boundary
+from rocketq.store.replication.epochs import FILE_NAME as EPOCH_FILE
+from rocketq.store.replication.epochs import OPEN_END, Epochs
 from rocketq.store.replication.log_source import LogSource
 from rocketq.store.replication.received_log import ReceivedLog
+from rocketq.store.replication.reign import Reign
 from rocketq.store.replication.replicas import Replicas
 from rocketq.store.replication.waits import both
 from rocketq.store.results import AppendResult, GetResult, PutStatus
@@ -156,13 +159,20 @@ class MessageStore(StoredMessages):
             is_sync_flush=config.is_sync_flush,
             catch_up=self._catching_up.run,
             topic_count=lambda: len(self._queues.tails),
+            truncate=self._truncate,
         )
         """The log as a slave appends to it."""
+        self.is_controlled = False
+        """Whether a controller decides about the role; set before the store is opened."""
+        self.epochs = Epochs(config.root / EPOCH_FILE)
+        """Which master wrote which part of the log, where a controller elects them."""
         self.replicas = Replicas(
             config,
             LogSource(self._log, self._cold),
+            self.epochs,
             watch_log=self._log.when_grown,
             on_enough=self._apply_flags,
+            on_confirmed=self._apply_limit,
         )
         """The slaves, while this is a master."""
         self._derived = DerivedFlush(
@@ -254,6 +264,8 @@ class MessageStore(StoredMessages):
         self._log.load()
         self.beginnings.load(self._log.min_offset)
         self._removal.load()
+        if self.is_controlled:
+            self.epochs.load()
         self._queues.load()
         if self._index is not None:
             self._index.load()
@@ -290,6 +302,7 @@ class MessageStore(StoredMessages):
         self._apply_flags()
         try:
             await self._services.aclose()
+            self._lift_limits()
             self._catching_up.run()
             if self._role is BrokerRole.SLAVE:
                 self.received.cut_unfinished()
@@ -353,14 +366,62 @@ class MessageStore(StoredMessages):
         """Whether this store takes messages, and whether senders wait for slaves."""
         return self._role
 
-    def take_role(self, role: BrokerRole) -> None:
-        """Be master or slave from now on. Whoever sends or receives the log has stopped."""
-        if self._role is BrokerRole.SLAVE and role is not BrokerRole.SLAVE:
+    def take_role(self, role: BrokerRole, reign: Reign | None = None) -> None:
+        """Be master or slave from now on. Whoever sends or receives the log has stopped.
+
+        With a `reign` the log has a new epoch from here on.
+        """
+        if role is not BrokerRole.SLAVE:
+            self._lift_limits()
             self._catching_up.run()
-            self.received.cut_unfinished()
+            if self._role is BrokerRole.SLAVE:
+                self.received.cut_unfinished()
+        elif self.is_controlled and self.received.confirmed == OPEN_END:
+            # Its next master says how much of the rest will stay.
+            self.received.confirmed = self._dispatcher.position
+        if reign is not None:
+            self.epochs.cut_at(self._log.end + 1)
+            if reign.epoch > self.epochs.last_number:
+                self.epochs.begin(reign.epoch, self._log.end)
         self._role = role
-        self.replicas.take_role(role)
+        self.replicas.take_role(role, reign)
+        self._apply_limit()
         self._apply_flags()
+
+    def _lift_limits(self) -> None:
+        self.received.confirmed = OPEN_END
+        self.replicas.confirmed = OPEN_END
+
+    def _apply_limit(self) -> None:
+        """Slaves have come to have more of the log, or are waited for from now on, or no more."""
+        is_limiting = self.replicas.is_limiting
+        self._appender.is_dispatching = not self.config.is_sync_flush and not is_limiting
+        self._catching_up.run()
+
+    async def _truncate(self, position: int) -> None:
+        """Cut off the end of the log, and all that was derived from it. Nobody writes to it."""
+        assert self._role is BrokerRole.SLAVE, self._role
+        await self._mending.idle()
+        async with self._derived.held():
+            await self._flush.idle()
+            logger.warning(
+                "the log is cut at %d, %d bytes before its end: its master has never had them",
+                *(position, self._log.end - position),
+            )
+            self._reader.forget_segment()
+            self._queues.cut_at(position)
+            if self._index is not None:
+                self._index.cut_at(position)
+            self._dispatcher.forget_index_file()
+            if self._dispatcher.position > position:
+                self._dispatcher.position = position
+                self._dispatcher.last_start = -1
+            self._log.end_at(position)
+            self._log.marks.cut_at(position)
+            self._derived.cut_at(position)
+            self._appender.has_waiting = False
+            self.epochs.cut_at(position)
+            self._write_checkpoint()
 
     # Durability
 
@@ -398,7 +459,8 @@ class MessageStore(StoredMessages):
     @property
     def confirm_offset(self) -> int:
         """Messages before this position can be read."""
-        return self._log.flushed if self.config.is_sync_flush else self._log.end
+        end = self._log.flushed if self.config.is_sync_flush else self._log.end
+        return min(end, self.received.confirmed, self.replicas.confirmed)
 
     @property
     def dispatched_position(self) -> int:
@@ -434,7 +496,7 @@ class MessageStore(StoredMessages):
         """A record was written and not dispatched, the first after all were."""
         if self.config.is_sync_flush:
             self._flush.request()
-        else:
+        elif not self.replicas.is_limiting:
             self._catching_up.note_failure()
 
     # Failures
@@ -510,6 +572,8 @@ class MessageStore(StoredMessages):
             except OSError as error:
                 self._log_failed(error)
             self._write_checkpoint()
+            if len(self.epochs) > 1:
+                self.epochs.forget_before(self._log.min_offset)
             if self.clock.monotonic() >= idle_at:
                 idle_at = self.clock.monotonic() + _IDLE_S
                 self._queues.unmap_idle()
@@ -517,6 +581,8 @@ class MessageStore(StoredMessages):
 
     def _write_checkpoint(self, *, is_clean: bool = False) -> None:
         end, flushed = self._log.end, self._log.flushed
+        if self.is_controlled:
+            self._checkpoint.confirm_physical_offset = self.confirm_offset
         if self._role is BrokerRole.SLAVE:
             # Behind this may lie the beginning of a record: nothing to be missed.
             end = min(end, self._dispatcher.position)

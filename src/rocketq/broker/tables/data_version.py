@@ -22,8 +22,10 @@ class VersionCounter:
     def value(self) -> DataVersion:
         return self._value
 
-    def advance(self, state_version: int = 0) -> None:
-        """Note one change."""
+    def advance(self, state_version: int | None = None) -> None:
+        """Note one change, perhaps under a new master."""
+        if state_version is None:
+            state_version = self._value.state_version
         self._value = DataVersion(
             state_version=state_version,
             timestamp=self._clock.now_ms(),

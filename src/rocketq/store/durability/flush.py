@@ -18,7 +18,8 @@ store is opened anew and reads what is really there.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from rocketq.common.clock import Clock
@@ -155,6 +156,11 @@ class LogFlush:
             self._gathering.end(PutStatus.SERVICE_NOT_AVAILABLE)
         self._gathering = None
         self._on_failure(error)
+
+    async def idle(self) -> None:
+        """Wait until no flush is under way."""
+        while self._task is not None:
+            await asyncio.shield(self._task)
 
     @property
     def has_failed(self) -> bool:
@@ -301,6 +307,20 @@ class DerivedFlush:
             indexed = self._index.synced(len(index_files))
             if indexed:
                 checkpoint.index_msg_timestamp = indexed
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Let nothing be flushed for the length of a block."""
+        async with self._lock:
+            yield
+
+    def cut_at(self, log_end: int) -> None:
+        """The log ends here now, and so does all that is derived from it."""
+        self._thorough_position = min(self._thorough_position, log_end)
+        self.queues_durable = min(self.queues_durable, log_end)
+        self.index_durable = min(self.index_durable, log_end - 1)
+        checkpoint = self._checkpoint
+        checkpoint.logics_physical_offset = min(checkpoint.logics_physical_offset, log_end)
 
     def start_from(self, queues_durable: int, index_durable: int, *, after_crash: bool) -> None:
         """What is known to be on the disk when the store is opened."""

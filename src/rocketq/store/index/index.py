@@ -293,6 +293,18 @@ class Index:
             kept = self._files[-1].rebuild(log_end)
             logger.info("index file %s keeps %d entries", self._segments[-1].path, kept)
 
+    def cut_at(self, log_end: int) -> None:
+        """Forget the messages that the log no longer has."""
+        while self._files and self._files[-1].end_position >= log_end:
+            file = self._files[-1]
+            if file.begin_position < log_end and file.rebuild(log_end) > 0:
+                file.limit = 0  # what lies behind its last entry now is not empty
+                break
+            self._files.pop().close()
+            self._segments.pop().remove()
+        self._synced = min(self._synced, max(len(self._files) - 1, 0))
+        self._choose_current()
+
     def remove_below(self, log_min: int) -> int:
         """Delete files all of whose messages are gone from the log, never the last one."""
         removed = 0

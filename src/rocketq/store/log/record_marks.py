@@ -27,6 +27,10 @@ class RecordMarks:
         while len(self._marks) > 1 and end - self._marks[1] >= _BEHIND:
             self._marks.pop(0)
 
+    def cut_at(self, end: int) -> None:
+        """The log ends here now: a record will begin here, whatever was noted behind it."""
+        self._marks = [mark for mark in self._marks if mark <= end] or [end]
+
     @property
     def oldest(self) -> int:
         """A place some megabytes before the end, or as far back as is known."""

@@ -126,6 +126,13 @@ class ConsumeQueues:
         """The log has lost its oldest files."""
         self._log_min = log_min
 
+    def cut_at(self, log_end: int) -> None:
+        """Forget the entries for what the log no longer has."""
+        self._log_end = min(self._log_end, log_end)
+        self._expected.clear()
+        for queue in self.opened():
+            queue.cut_at(log_end)
+
     def set_log_range(self, log_min: int, log_end: int) -> None:
         """Tell how much of the log there is: queues opened from now on are fitted to it."""
         self._log_min = log_min

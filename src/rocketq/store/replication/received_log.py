@@ -14,14 +14,17 @@ is on the disk.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from rocketq.message.record.layout import BLANK_SIZE
+from rocketq.message.record.reader import check_record
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.durability.flush import LogFlush
 from rocketq.store.durability.log_scan import LogScan
 from rocketq.store.log.cold_data import ColdData
 from rocketq.store.log.commit_log import CommitLog
+from rocketq.store.replication.epochs import OPEN_END
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +44,12 @@ class ReceivedLog:
         is_sync_flush: bool,
         catch_up: Callable[[], None],
         topic_count: Callable[[], int],
+        truncate: Callable[[int], Awaitable[None]],
     ) -> None:
         self.on_new_topic: Callable[[], None] | None = None
         """Called when the log has brought messages of a topic that was not there before."""
+        self.confirmed = OPEN_END
+        """What lies behind it may still be taken back, and is not shown. A master says."""
         self._log = log
         self._dispatcher = dispatcher
         self._cold = cold
@@ -51,6 +57,7 @@ class ReceivedLog:
         self._is_sync_flush = is_sync_flush
         self._catch_up = catch_up
         self._topic_count = topic_count
+        self._truncate = truncate
         self._is_dispatch_planned = False
         self._stuck_at = -1
         self._mark_at = 0
@@ -70,6 +77,11 @@ class ReceivedLog:
     @property
     def is_empty(self) -> bool:
         return len(self._log.segments) == 0
+
+    @property
+    def dispatched(self) -> int:
+        """What lies before it could be read."""
+        return self._dispatcher.position
 
     @property
     def safe_end(self) -> int:
@@ -96,6 +108,36 @@ class ReceivedLog:
     def when_durable(self, callback: Callable[[], None] | None) -> None:
         """Have it told when `safe_end` has grown by a flush."""
         self._on_durable = callback
+
+    def confirm(self, position: int) -> None:
+        """Everything before it will stay: it may be shown."""
+        if position > self.confirmed or self.confirmed == OPEN_END:
+            self.confirmed = position
+            if not self._is_dispatch_planned and self._dispatcher.position < self._log.end:
+                self._is_dispatch_planned = True
+                asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def is_boundary(self, position: int) -> bool:
+        """Whether the log can end here: a whole record begins here, or nothing does."""
+        if position in (self._log.end, self._dispatcher.position):
+            return True
+        if position % self._log.file_size == 0:
+            return True
+        head = self._log.read(position, BLANK_SIZE)
+        if head is None:
+            return False
+        size = int.from_bytes(head[:4], "big", signed=True)
+        record = self._log.read(position, size)
+        if record is None:
+            return False
+        check = check_record(record)
+        return check.is_valid or check.is_blank
+
+    async def truncate(self, position: int) -> None:
+        """Let the log end here, and forget all that was derived from what lay behind."""
+        await self._truncate(position)
+        self._stuck_at = -1
+        self._mark_at = min(self._mark_at, position + _MARK_EVERY)
 
     def append(self, position: int, pieces: Sequence[memoryview]) -> None:
         """Take bytes that begin at the end of the log, or in an empty one at a file's beginning.

@@ -14,15 +14,23 @@ whose master is a SYNC_MASTER:
     minInSyncReplicas           with fewer copies in sync no message is taken at all
     enableAutoInSyncReplicas    no more copies are waited for than are in sync, but not fewer
                                 than minInSyncReplicas
+
+Where a controller has made this broker the master, there is a `Reign`, and in sync is who the
+controller says is. With allAckInSyncStateSet everybody in sync is waited for, and nothing that
+one of them lacks can be read: what was read or acknowledged is there whoever is master next.
+Without it senders wait for inSyncReplicas copies of those in sync.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from rocketq.store.config import BrokerRole, StoreConfig
+from rocketq.store.replication.epoch_link import EpochSlaveLink
+from rocketq.store.replication.epochs import OPEN_END, Epochs
 from rocketq.store.replication.log_source import LogSource
+from rocketq.store.replication.reign import ALL, Reign
 from rocketq.store.replication.slave_link import SlaveLink
 from rocketq.store.replication.waits import ReplicaWaits
 from rocketq.store.results import PutStatus
@@ -53,11 +61,20 @@ class Replicas:
         self,
         config: StoreConfig,
         source: LogSource,
+        epochs: Epochs,
         *,
         watch_log: WatchLog,
         on_enough: Callable[[], None],
+        on_confirmed: Callable[[], None],
     ) -> None:
-        """`on_enough` is called whenever `are_enough` changes."""
+        """`on_enough` is called whenever `are_enough` changes, `on_confirmed` with `confirmed`."""
+        self.confirmed = OPEN_END
+        """What lies behind it may still be lost with this master, and is not shown."""
+        self.on_members: Callable[[], None] | None = None
+        """Called when those in sync may have to be others: one came, went, or caught up."""
+        self._reign: Reign | None = None
+        self._epochs = epochs
+        self._on_confirmed = on_confirmed
         self.are_enough = True
         """Whether messages may be taken: enough copies are in sync."""
         self._config = config
@@ -78,10 +95,13 @@ class Replicas:
         """Let slaves come. Raises `OSError` where the port is taken."""
         assert self._server is None
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: SlaveLink(self, self._source, self._config), host, port
-        )
+        self._server = await loop.create_server(self._new_link, host, port)
         self._look()
+
+    def _new_link(self) -> SlaveLink:
+        if self._reign is not None:
+            return EpochSlaveLink(self, self._source, self._config, self._epochs)
+        return SlaveLink(self, self._source, self._config)
 
     @property
     def port(self) -> int:
@@ -101,7 +121,11 @@ class Replicas:
         for link in list(self._links):
             link.close("this broker is no master any more, or stops")
         self._watch_log(None)
-        self._waits.end_all(PutStatus.FLUSH_SLAVE_TIMEOUT)
+        # A message of a reign that is over may be cut off: its sender has to send it again.
+        is_over = self._reign is not None
+        self._waits.end_all(
+            PutStatus.SERVICE_NOT_AVAILABLE if is_over else PutStatus.FLUSH_SLAVE_TIMEOUT
+        )
         if server is not None:
             await server.wait_closed()
 
@@ -111,11 +135,76 @@ class Replicas:
         self._waits.timeout_s = config.slave_timeout / 1000
         for link in self._links:
             link.configure(config)
+        self._confirm()
         self._judge()
 
-    def take_role(self, role: BrokerRole) -> None:
+    def take_role(self, role: BrokerRole, reign: Reign | None = None) -> None:
         self._role = role
+        self._reign = reign
+        self.confirmed = OPEN_END
+        self.members_changed()
+
+    # Those in sync by the word of a controller
+
+    @property
+    def reign(self) -> Reign | None:
+        return self._reign
+
+    def members_changed(self) -> None:
+        """The reign has others in sync than before."""
+        self._confirm()
+        self._waits.reached(self.safe_position)
         self._judge()
+
+    @property
+    def is_limiting(self) -> bool:
+        """Whether messages wait for slaves before they can be read."""
+        reign = self._reign
+        return (
+            reign is not None and self._config.all_ack_in_sync_state_set and len(reign.everyone) > 1
+        )
+
+    @property
+    def confirmed_for_slaves(self) -> int:
+        return min(self.confirmed, self._source.end)
+
+    def _confirm(self) -> None:
+        before = self.confirmed
+        if not self.is_limiting:
+            self.confirmed = OPEN_END
+        else:
+            # It never goes back: what could be read once stays.
+            least = self._source.end if before == OPEN_END else before
+            self.confirmed = max(least, self.safe_position(ALL))
+        if self.confirmed != before:
+            self._on_confirmed()
+            for link in self._links:
+                if isinstance(link, EpochSlaveLink):
+                    link.tell_confirmed()
+
+    def introduced(self, link: EpochSlaveLink) -> bool:
+        """A slave has said who it is; False if it may not stay."""
+        reign = self._reign
+        if reign is None or link.broker_id == reign.broker_id or link.broker_id is None:
+            link.close(f"it says that it is broker {link.broker_id}")
+            return False
+        for other in list(self._links):
+            if other is not link and other.broker_id == link.broker_id:
+                other.close("it has connected again")
+        return True
+
+    def epoch_links(self) -> list[EpochSlaveLink]:
+        """The slaves that have said who they are and how much they have."""
+        return [
+            link
+            for link in self._links
+            if isinstance(link, EpochSlaveLink) and link.acknowledged >= 0
+        ]
+
+    def _acknowledged_by(self, broker_ids: Collection[int]) -> list[int]:
+        """How much each of these has, the most first; those who are away have nothing."""
+        by_id = {link.broker_id: link.acknowledged for link in self._links}
+        return sorted((by_id.get(broker_id, -1) for broker_id in broker_ids), reverse=True)
 
     # Slaves
 
@@ -133,9 +222,15 @@ class Replicas:
                 "slave %s is gone; it had the log up to %d", link.address, link.acknowledged
             )
             self._judge()
+            if self.on_members is not None:
+                self.on_members()
 
     def reported(self, link: SlaveLink) -> None:
         """A slave has said how much it has."""
+        if self._reign is not None:
+            self._confirm()
+            if link.broker_id not in self._reign.members and self.on_members is not None:
+                self.on_members()
         self._waits.reached(self.safe_position)
         if not self.are_enough:
             self._judge()
@@ -158,10 +253,9 @@ class Replicas:
             )
         return None
 
-    @property
-    def start_of_new_slave(self) -> int:
-        """What a slave gets first that has nothing."""
-        if self._config.sync_from_last_file:
+    def start_of_new_slave(self, *, from_last: bool) -> int:
+        """What a slave gets first that has nothing: the last file, or all there is."""
+        if from_last:
             return max(self._source.last_file, self._source.begin)
         return self._source.begin
 
@@ -202,6 +296,8 @@ class Replicas:
     @property
     def are_waited_for(self) -> bool:
         """Whether any sender waits for slaves at all."""
+        if self._reign is not None:
+            return True  # at least its lease has to be looked at
         config = self._config
         most = config.in_sync_replicas
         if config.enable_auto_in_sync_replicas:
@@ -211,10 +307,14 @@ class Replicas:
     def wait(self, position: int) -> asyncio.Future[PutStatus] | None:
         """A future for when enough copies reach a position; None if nobody waits for that."""
         needed = self.needed
-        if self._role is not BrokerRole.SYNC_MASTER or needed <= 1:
+        if self._reign is not None and not self._reign.lease.is_held:
+            return _answered(PutStatus.SERVICE_NOT_AVAILABLE)
+        if self._role is not BrokerRole.SYNC_MASTER or (needed <= 1 and needed != ALL):
             return None
         if self.safe_position(needed) >= position:
             return None
+        if self._reign is not None:
+            return self._waits.wait(position, needed)
         limit = self._config.ha_slave_fallbehind_max
         if limit > 0 and 1 + sum(self._is_within(link, limit) for link in self._links) < needed:
             return _answered(PutStatus.SLAVE_NOT_AVAILABLE)
@@ -224,6 +324,8 @@ class Replicas:
     def needed(self) -> int:
         """How many copies a message must have now before it is acknowledged."""
         config = self._config
+        if self._reign is not None and config.all_ack_in_sync_state_set:
+            return ALL
         if not config.enable_auto_in_sync_replicas:
             return config.in_sync_replicas
         return max(min(config.in_sync_replicas, self.in_sync), config.min_in_sync_replicas)
@@ -231,9 +333,13 @@ class Replicas:
     @property
     def in_sync(self) -> int:
         """How many copies are in sync, the master's among them."""
+        if self._reign is not None:
+            return self._reign.size
         return 1 + sum(map(self._is_in_sync, self._links))
 
     def _is_in_sync(self, link: SlaveLink) -> bool:
+        if self._reign is not None:
+            return link.broker_id in self._reign.members
         return self._is_within(link, self._config.ha_max_gap_not_in_sync)
 
     @staticmethod
@@ -242,8 +348,15 @@ class Replicas:
 
     def safe_position(self, needed: int) -> int:
         """Up to where the log has so many copies."""
+        reign = self._reign
+        if needed == ALL and reign is not None:
+            others = reign.others
+            return self._acknowledged_by(others)[-1] if others else self._source.end
         if needed <= 1:
             return self._source.end
+        if reign is not None:
+            copies = self._acknowledged_by(reign.certain - {reign.broker_id})
+            return copies[needed - 2] if len(copies) >= needed - 1 else -1
         reports = sorted((link.acknowledged for link in self._links), reverse=True)
         return reports[needed - 2] if len(reports) >= needed - 1 else -1
 

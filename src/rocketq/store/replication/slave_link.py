@@ -29,6 +29,8 @@ class SlaveLink(asyncio.Protocol):
 
     def __init__(self, replicas: "Replicas", source: LogSource, config: StoreConfig) -> None:
         self.address = "?"
+        self.broker_id: int | None = None
+        """Which of the brokers it is, where slaves say so."""
         self.acknowledged = -1
         """How far the slave's log goes, as it said last; -1 before it has said anything."""
         self.position = -1
@@ -94,7 +96,7 @@ class SlaveLink(asyncio.Protocol):
             return
         quiet_ms = (loop.time() - self._written_at) * 1000
         if quiet_ms > self._config.ha_send_heartbeat_interval and self.position >= 0:
-            self._write(encode_head(self.position, 0))
+            self._write(self._head(0))
         self._timer = loop.call_later(_LOOK_EVERY_S, self._look)
 
     # What the slave says
@@ -102,8 +104,10 @@ class SlaveLink(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._read_at = asyncio.get_running_loop().time()
         position = self._reports.take(data)
-        if position is None:
-            return
+        if position is not None:
+            self._reported(position)
+
+    def _reported(self, position: int) -> None:
         if self.position < 0:
             self._begin(position)
         elif position < self.acknowledged or position > self.position:
@@ -122,13 +126,17 @@ class SlaveLink(asyncio.Protocol):
             self.close(refusal)
             return
         self.acknowledged = position
-        self.position = position or self._replicas.start_of_new_slave
+        self.position = position or self._first_position()
         logger.info(
             "slave %s has the log up to %d, is sent it from %d on; it ends at %d",
             *(self.address, position, self.position, self._source.end),
         )
         self._replicas.reported(self)
         self.pump()
+
+    def _first_position(self) -> int:
+        """What a slave gets first that has nothing."""
+        return self._replicas.start_of_new_slave(from_last=self._config.sync_from_last_file)
 
     # What it is sent
 
@@ -165,7 +173,7 @@ class SlaveLink(asyncio.Protocol):
                 self.is_caught_up = True
                 self._replicas.watch()
                 return
-            self._write(encode_head(self.position, len(piece)), piece)
+            self._write(self._head(len(piece)), piece)
             self.position += len(piece)
             self._sent_in_second += len(piece)
 
@@ -173,6 +181,10 @@ class SlaveLink(asyncio.Protocol):
         await self._ahead.ready()
         self._waiter = None
         self.pump()
+
+    def _head(self, size: int) -> bytes:
+        """What goes before a piece that begins at `position`."""
+        return encode_head(self.position, size)
 
     def _write(self, *parts: bytes | memoryview) -> None:
         assert self._transport is not None
