@@ -65,7 +65,9 @@ from rocketq.broker.processor.send_back import SendBackProcessor
 from rocketq.broker.processor.timer import TimerProcessor
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.replication.comparison import LogComparison
-from rocketq.broker.replication.master_location import MasterLocation, MasterSearch
+from rocketq.broker.replication.controlled import ControlledRole
+from rocketq.broker.replication.controllers import Controllers
+from rocketq.broker.replication.master_location import LogSearch, MasterLocation, MasterSearch
 from rocketq.broker.replication.metadata_sync import MetadataSync
 from rocketq.broker.replication.reading import Reading
 from rocketq.broker.replication.role import Role, RoleHolder, first_role
@@ -91,6 +93,7 @@ from rocketq.remoting.access.settings import guards, make_first_users, signing_h
 from rocketq.remoting.link.handlers import Handlers
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.store import Disk, MessageStore, StoreConfig
+from rocketq.store.durability.running_flags import Flag
 from rocketq.store.replication.follower import LogFollower
 
 logger = logging.getLogger(__name__)
@@ -211,6 +214,7 @@ class Broker:
         # What the broker is.
         roles = RoleHolder(first_role(config, self._store_config))
         location = MasterLocation(live)
+        is_controlled = config.enable_controller_mode
 
         # What the broker knows.
         topics = Topics(live, folder / "topics.json", clock)
@@ -225,6 +229,7 @@ class Broker:
 
         # What it does with messages.
         store = MessageStore(self._store_config, clock=clock, disk=self._disk)
+        store.is_controlled = is_controlled
         writer = MessageWriter(store)
         acknowledgements = Acknowledgements(live, store)
         arrivals = Arrivals(store)
@@ -271,6 +276,15 @@ class Broker:
         location.on_change(lambda: follower.follow(location.log_address))
         follower.follow(location.log_address)
         live.on_change(lambda before, after: follower.configure(live.store))
+        controllers_client = RemotingClient(hooks=signing_hooks(config))
+        controllers = Controllers(controllers_client, lambda: live.broker.controllers)
+        controlled = ControlledRole(
+            *(live, store, roles, location, follower, controllers, clock, self.address),
+            on_role=registration.begin,
+        )
+        if is_controlled:
+            store.flags.set(Flag.FENCED, "the controller has not said who is master")
+            follower.expect_epochs(store.epochs, lambda: role_services.restart())
         reading = Reading(live, roles, follower)
         runtime_info = RuntimeInfo(live, store, stats, scheduled, timers, clock, follower)
         metadata = MetadataSync(
@@ -289,7 +303,9 @@ class Broker:
         follower.on_change(long_polling.wake_all)
 
         def take_role(role: Role) -> None:
-            store.take_role(role.kind)
+            store.take_role(role.kind, None if role.is_slave else controlled.reign)
+            if role.epoch:
+                topics.begin_epoch(role.epoch)
             sends.role_taken()
             offsets.keep_apart(role.is_slave)
             timers.is_delivering = not role.is_slave
@@ -303,12 +319,17 @@ class Broker:
                 "popped messages": revival.run,
                 "merged check points": buffer.run,
                 "transactions": transactions.run,
+                "who is in sync": controlled.sync_states.run,
             },
             slave={
                 "copy of the log": follower.run,
                 "timed messages": timers.run,
                 "copies of tables": metadata.run,
-                "search for the master": MasterSearch(follower, registration.register_all).run,
+                "search for the master": (
+                    LogSearch(client, location).run
+                    if is_controlled
+                    else MasterSearch(follower, registration.register_all).run
+                ),
             },
             take_role=take_role,
         )
@@ -354,7 +375,7 @@ class Broker:
             RelayAdminProcessor(live, topics, groups, consumers, store).handlers(),
             StorageAdminProcessor(topics, consumers, store, runtime_info, turns).handlers(),
             ReplicationAdminProcessor(
-                *(store, roles, follower, clock),
+                *(live, store, roles, follower, controlled, clock),
                 address=self.address,
                 log_address=f"{config.broker_ip2}:{log_port}",
             ).handlers(),
@@ -410,6 +431,8 @@ class Broker:
             _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
             running("registration", registration.run),
             running("topics for all brokers", spreading.run),
+            _closing(controllers_client),
+            running("role", controlled.run if is_controlled else _nothing),
         ):
             await role_services.started()
             await registration.first_round()
@@ -460,6 +483,10 @@ async def _closing(client: RemotingClient) -> AsyncIterator[None]:
         yield
     finally:
         await client.close()
+
+
+async def _nothing(stop: asyncio.Event) -> None:
+    """A part that this broker does not have."""
 
 
 async def _serve_slaves(store: MessageStore, host: str, port: int, stop: asyncio.Event) -> None:

@@ -191,6 +191,12 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     enable_slave_acting_master: bool = False
     enable_controller_mode: bool = False
     controller_addr: str = ""
+    # RocketMQ's are 1 s and 10 s: a master that hangs is replaced sooner here.
+    broker_heartbeat_interval: int = 500
+    controller_heart_beat_timeout_mills: int = 2_500
+    # Ours: how long after the controller's last answer a master acts as one; 0 is for ever.
+    master_lease_timeout: int = 2_000
+    broker_election_priority: int = 2**31 - 1
 
     # Security, statistics, administration.
     acl_enable: bool = False
@@ -206,8 +212,29 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
             raise ConfigError("brokerName=: must not be empty")
         self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
+        if self.enable_controller_mode:
+            self._check_controlled()
         if not self.broker_ip2:
             object.__setattr__(self, "broker_ip2", self.broker_ip1)
+
+    def _check_controlled(self) -> None:
+        timeout = self.controller_heart_beat_timeout_mills
+        if not self.controllers:
+            raise ConfigError("enableControllerMode=true: needs controllerAddr")
+        if self.broker_heartbeat_interval * 2 > timeout:
+            raise ConfigError(
+                f"controllerHeartBeatTimeoutMills={timeout}: must be at least twice "
+                f"brokerHeartbeatInterval={self.broker_heartbeat_interval}"
+            )
+        if self.master_lease_timeout >= timeout:
+            raise ConfigError(
+                f"masterLeaseTimeout={self.master_lease_timeout}: must be less than "
+                f"controllerHeartBeatTimeoutMills={timeout}, or there could be two masters"
+            )
+
+    @property
+    def controllers(self) -> list[str]:
+        return [address.strip() for address in self.controller_addr.split(";") if address.strip()]
 
     @property
     def is_readable(self) -> bool:

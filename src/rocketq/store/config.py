@@ -146,6 +146,9 @@ class StoreConfig:
     min_in_sync_replicas: int = 1
     all_ack_in_sync_state_set: bool = False
     enable_auto_in_sync_replicas: bool = False
+    # Where a controller elects masters.
+    ha_max_time_slave_not_catchup: int = 15_000
+    async_learner: bool = False
     duplication_enable: bool = False
 
     # Kinds of storage that RocketMQ offers besides; only the default one exists here.

@@ -108,6 +108,9 @@ class Registration:
         self._mapping_version = VersionCounter(SYSTEM_CLOCK).value
         self._name_servers: dict[str, _NameServer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._may_begin = asyncio.Event()
+        if not live.broker.enable_controller_mode:
+            self._may_begin.set()
         topics.on_change(self.announce)
         topics.publish_with(self.announced)
         live.on_change(self._on_config_change)
@@ -125,6 +128,10 @@ class Registration:
         """Have everything told to everybody, now."""
         for name_server in self._name_servers.values():
             name_server.tell_everything()
+
+    def begin(self) -> None:
+        """The role is known: NameServers may hear of this broker."""
+        self._may_begin.set()
 
     async def announced(self) -> None:
         """Wait until NameServers know what they were to be told; not for those that are away."""
@@ -163,10 +170,16 @@ class Registration:
         config = self._live.broker
         if config.fetch_namesrv_addr_by_address_server or config.fetch_name_srv_addr_by_dns_lookup:
             logger.warning("NameServers are taken from namesrvAddr only, not looked up elsewhere")
-        self._follow(self._live.broker.name_servers)
+        stopping = asyncio.ensure_future(stop.wait())
+        beginning = asyncio.ensure_future(self._may_begin.wait())
         try:
-            await stop.wait()
+            await asyncio.wait((stopping, beginning), return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                self._follow(self._live.broker.name_servers)
+            await stopping
         finally:
+            for task in (stopping, beginning):
+                task.cancel()
             addresses = list(self._name_servers)
             self._follow([])
         async with asyncio.TaskGroup() as goodbyes:

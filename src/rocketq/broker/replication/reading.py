@@ -47,6 +47,10 @@ class Reading:
                 ResponseCode.NO_PERMISSION,
                 f"this slave does not serve: {self._follower.divergence}",
             )
+        elif is_slave and not self._follower.is_proven:
+            self.refusal = RequestRejected(
+                ResponseCode.SYSTEM_BUSY, remarks.system_busy("the role is not known yet")
+            )
         elif is_slave and not self._live.broker.slave_read_enable:
             self.refusal = RequestRejected(
                 ResponseCode.SYSTEM_BUSY, remarks.system_busy("REJECTREQUEST")

@@ -5,7 +5,8 @@
     SLAVE          copies its master, may be read from, takes nothing
 
 A master has the id 0, and slaves have ids above it. The role of the configuration is the one a
-broker starts with.
+broker starts with; where a controller decides, it is a slave without a master until it knows
+(`controlled`).
 """
 
 import logging
@@ -20,6 +21,7 @@ from rocketq.store.config import BrokerRole, StoreConfig
 logger = logging.getLogger(__name__)
 
 MASTER_ID: Final = 0
+NO_ID: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Role:
 
     kind: BrokerRole
     broker_id: int
+    epoch: int = 0
+    """Of the election that gave it; 0 where masters are not elected."""
 
     @property
     def is_slave(self) -> bool:
@@ -38,6 +42,8 @@ def first_role(config: BrokerConfig, store: StoreConfig) -> Role:
     """The role that a configuration gives; raises `ConfigError` if there is none like it."""
     if config.enable_slave_acting_master:
         raise ConfigError("enableSlaveActingMaster=true: slaves that act as master do not exist")
+    if config.enable_controller_mode:
+        return Role(BrokerRole.SLAVE, NO_ID)
     if store.broker_role is not BrokerRole.SLAVE:
         if store.broker_role is BrokerRole.SYNC_MASTER and store.in_sync_replicas <= 1:
             logger.warning(

@@ -31,6 +31,10 @@ class RoleServices:
         self._has_started = asyncio.Event()
         roles.on_change(lambda role: self._has_changed.set())
 
+    def restart(self) -> None:
+        """Have the services of the role begin anew: what they are made from is another."""
+        self._has_changed.set()
+
     async def started(self) -> None:
         """Wait until the services of the current role have begun."""
         await self._has_started.wait()

@@ -184,6 +184,31 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Masters elected by a controller",
+        (
+            at_start("enableControllerMode", "A controller decides who is master."),
+            at_start("controllerAddr", "The controllers' addresses, separated by `;`."),
+            live("allAckInSyncStateSet", "All in sync are waited for, by senders and readers."),
+            live("brokerHeartbeatInterval", "Between signs of life.", 50, 60_000),
+            live(
+                "controllerHeartBeatTimeoutMills",
+                "Silence after which the controller takes it for dead.",
+                200,
+                _DAY_MS,
+            ),
+            live(
+                "masterLeaseTimeout",
+                "A master acts for so long after the controller's last answer; 0 for ever.",
+                0,
+                _DAY_MS,
+                ours=True,
+            ),
+            live("brokerElectionPriority", "Of equals the smallest becomes master.", 0, _INT),
+            live("haMaxTimeSlaveNotCatchup", "Behind for so long is out of sync.", 100, _DAY_MS),
+            at_start("asyncLearner", "It is never in sync, and so never master."),
+        ),
+    ),
+    Section(
         "Clients",
         (
             live("channelExpiredTimeout", "Silence after which one is gone.", 1, _DAY_MS),
@@ -433,11 +458,11 @@ SECTIONS: Final = (
                 "the plain access files of RocketMQ 4 are not read here; use authenticationEnabled",
                 "false",
             ),
-            not_there("allAckInSyncStateSet", "there is no controller", "false"),
             not_there("duplicationEnable", "the log is copied by replicas alone", "false"),
             not_there("enableSlaveActingMaster", "slaves cannot act as master here", "false"),
-            not_there("enableControllerMode", "there is no controller", "false"),
-            not_there("controllerAddr", "there is no controller", ""),
+            not_there(
+                "fetchControllerAddrByDnsLookup", "controllerAddr names all of them", "false"
+            ),
             not_there("enableRemoteEscape", "slaves cannot act as master here", "false"),
             not_there("isInBrokerContainer", "one process runs one broker", "false"),
             not_there("isBrokerContainer", "one process runs one broker", "false"),
@@ -561,15 +586,15 @@ SECTIONS: Final = (
                 useSeparateStorePathForRocksdbCQ useSingleRocksDBForAllConfigs""",
             ),
             *no_effect(
-                "Belongs to controllers and acting masters, which are not there.",
-                """totalReplicas brokerHeartbeatInterval brokerNotActiveTimeoutMillis asyncLearner
-                brokerElectionPriority
-                checkSyncStateSetPeriod cleanOfflineBrokerInterval compatibleWithOldNameSrv
-                controllerHeartBeatTimeoutMills fetchControllerAddrByDnsLookup forwardTimeout
-                haMaxTimeSlaveNotCatchup
+                "Belongs to acting masters, which are not there.",
+                """totalReplicas brokerNotActiveTimeoutMillis
+                cleanOfflineBrokerInterval compatibleWithOldNameSrv forwardTimeout
                 maxSlaveResendLength replicasPerDiskPartition sendHeartbeatTimeoutMillis
-                skipPreOnline syncBrokerMemberGroupPeriod syncBrokerMetadataPeriod
-                syncControllerMetadataPeriod syncMasterFlushOffsetWhenStartup""",
+                skipPreOnline syncBrokerMemberGroupPeriod syncMasterFlushOffsetWhenStartup""",
+            ),
+            *no_effect(
+                "Controllers are asked with every sign of life, and told of changes at once.",
+                "checkSyncStateSetPeriod syncBrokerMetadataPeriod syncControllerMetadataPeriod",
             ),
             *no_effect(
                 "Belongs to a part of pop that is done in another way here.",

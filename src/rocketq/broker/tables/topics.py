@@ -126,6 +126,11 @@ class Topics(Table[TopicConfig]):
         self._tell([])
         return True
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Another master was elected: what is said of topics from now on is newer."""
+        self._version.advance(epoch)
+        self._file.save()
+
     def adopt(self, copied: TopicConfigWrapper) -> None:
         """Be the copy of the master's table; topics of our own system that it lacks stay."""
         if copied.data_version == self._version.value:

@@ -1,5 +1,11 @@
-"""How replication goes: what `mqadmin haStatus` shows, and where slaves find the log."""
+"""How replication goes: what `mqadmin haStatus` shows, and where slaves find the log.
 
+In controller mode also the reigns in the log (`mqadmin getBrokerEpoch`), and the word of the
+controller that there is another master.
+"""
+
+from rocketq.broker.config import LiveConfig
+from rocketq.broker.replication.controlled import ControlledRole
 from rocketq.broker.replication.role import RoleHolder
 from rocketq.common.clock import Clock
 from rocketq.remoting import (
@@ -10,8 +16,13 @@ from rocketq.remoting import (
     RequestRejected,
     ResponseCode,
 )
+from rocketq.remoting.bodies.controller import EpochEntry, EpochEntryCache
 from rocketq.remoting.bodies.replication import HAClientInfo, HAConnectionInfo, HARuntimeInfo
-from rocketq.remoting.headers import ExchangeBrokerHaInfo, ExchangeBrokerHaInfoResponse
+from rocketq.remoting.headers import (
+    ExchangeBrokerHaInfo,
+    ExchangeBrokerHaInfoResponse,
+    NotifyBrokerRoleChanged,
+)
 from rocketq.store import MessageStore
 from rocketq.store.replication.follower import LogFollower
 
@@ -21,14 +32,18 @@ class ReplicationAdminProcessor:
 
     def __init__(
         self,
+        live: LiveConfig,
         store: MessageStore,
         roles: RoleHolder,
         follower: LogFollower,
+        controlled: ControlledRole,
         clock: Clock,
         *,
         address: str,
         log_address: str,
     ) -> None:
+        self._live = live
+        self._controlled = controlled
         self._store = store
         self._roles = roles
         self._follower = follower
@@ -40,6 +55,8 @@ class ReplicationAdminProcessor:
         return {
             RequestCode.GET_BROKER_HA_STATUS: self._status,
             ExchangeBrokerHaInfo.CODE: self._exchange,
+            RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
+            NotifyBrokerRoleChanged.CODE: self._role_changed,
         }
 
     def _status(self, request: Command, connection: Connection) -> Command:
@@ -100,3 +117,34 @@ class ReplicationAdminProcessor:
                 master_address=self._address,
             )
         )
+
+    def _epochs(self, request: Command, connection: Connection) -> Command:
+        """The reigns in the log, with where each ends."""
+        config = self._live.broker
+        if not config.enable_controller_mode:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR, "this request is for brokers in controller mode"
+            )
+        epochs = self._store.epochs
+        body = EpochEntryCache(
+            cluster_name=config.broker_cluster_name,
+            broker_name=config.broker_name,
+            broker_id=self._roles.current.broker_id,
+            epoch_list=[
+                EpochEntry(
+                    epoch=entry.number, start_offset=entry.start, end_offset=epochs.end_of(entry)
+                )
+                for entry in epochs.entries()
+            ],
+            max_offset=self._store.max_physical_offset,
+        )
+        return request.reply(body=body.encode())
+
+    def _role_changed(self, request: Command, connection: Connection) -> Command:
+        """A controller has elected a master.
+
+        Anybody could say so. It is a reason to ask the controller at once, and no more.
+        """
+        if self._live.broker.enable_controller_mode:
+            self._controlled.look_now()
+        return request.reply()
