@@ -276,7 +276,7 @@ class Broker:
         location.on_change(lambda: follower.follow(location.log_address))
         follower.follow(location.log_address)
         live.on_change(lambda before, after: follower.configure(live.store))
-        controllers_client = RemotingClient(hooks=signing_hooks(config))
+        controllers_client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         controllers = Controllers(controllers_client, lambda: live.broker.controllers)
         controlled = ControlledRole(
             *(live, store, roles, location, follower, controllers, clock, self.address),
