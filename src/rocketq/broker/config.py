@@ -1,7 +1,8 @@
 """Options of a broker, under RocketMQ's own keys.
 
 A field's name is the key of RocketMQ's `broker.conf` in Python's spelling: `listen_port` is
-`listenPort`. Defaults are those of RocketMQ 5.5.0 where nothing else is said. Times are milliseconds, sizes bytes.
+`listenPort`. Defaults are those of RocketMQ 5.5.0 where nothing else is said. Times are
+milliseconds, sizes bytes.
 
 A `BrokerConfig` never changes. What an administrator changes at run time replaces the whole
 object inside `LiveConfig`, and processors read `live.broker` at the moment they need it.
