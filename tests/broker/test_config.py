@@ -161,8 +161,8 @@ def test_the_page_is_made_from_the_table() -> None:
 ASKS_FOR_MORE = [
     *(("tls.server.mode", "sometimes"), ("tls.server.need.client.auth", "maybe")),
     *(("brokerRole", "LEARNER"), ("inSyncReplicas", "65"), ("enableSlaveActingMaster", "true")),
-    *(("enableControllerMode", "true"), ("controllerAddr", "10.0.0.1:9878")),
-    *(("allAckInSyncStateSet", "true"), ("storeType", "defaultRocksDB")),
+    *(("enableControllerMode", "true"), ("fetchControllerAddrByDnsLookup", "true")),
+    *(("enableDLegerCommitLog", "true"), ("storeType", "defaultRocksDB")),
     *(("metricsExporterType", "PROM"), ("enableLmq", "true")),
 ]
 
@@ -173,6 +173,18 @@ def test_what_is_not_there_is_refused_in_one_line(key: str, value: str, tmp_path
         load_configs({key: value})
     assert str(refused.value).startswith(f"{key}={value}: ")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("masterLeaseTimeout", "2500"), ("controllerHeartBeatTimeoutMills", "999")],
+)
+def test_a_lease_that_allows_two_masters_is_refused(key: str, value: str) -> None:
+    controlled = {"enableControllerMode": "true", "controllerAddr": "10.0.0.1:9878"}
+    load_configs({key: value})
+    load_configs(controlled)
+    with pytest.raises(ConfigError, match=f"{key}={value}"):
+        load_configs(controlled | {key: value})
 
 
 def test_what_is_not_there_is_refused_however_it_is_asked_for(tmp_path: Path) -> None:
