@@ -173,7 +173,8 @@ class Registration:
         stopping = asyncio.ensure_future(stop.wait())
         beginning = asyncio.ensure_future(self._may_begin.wait())
         try:
-            await asyncio.wait((stopping, beginning), return_when=asyncio.FIRST_COMPLETED)
+            if not self._may_begin.is_set():
+                await asyncio.wait((stopping, beginning), return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set():
                 self._follow(self._live.broker.name_servers)
             await stopping
