@@ -19,6 +19,7 @@ ORDER = [
     "controller",
     "broker",
     "admin",
+    "console",
     "spark",
     "cli",
 ]

@@ -65,6 +65,13 @@ async def every_address(api: BrokerApi, cluster: str) -> list[str]:
     return [each for master, slaves in groups for each in (master, *slaves) if each is not None]
 
 
+async def addresses(api: BrokerApi) -> list[str]:
+    """One address of each broker name: the master's where there is one."""
+    table = (await api.cluster_info()).broker_addr_table
+    found = [table[name].broker_addrs for name in sorted(table)]
+    return [each[min(each)] for each in found if each]
+
+
 async def targets(api: BrokerApi, broker: str | None, cluster: str | None) -> list[str]:
     """Where a request goes: to the one broker named, or to all masters of a cluster."""
     if broker:

@@ -26,18 +26,15 @@ async def connected(
 ) -> AsyncIterator[BrokerApi]:
     """The RPC layer.
 
-    Requests are signed with `credentials`, a user's name and password, else with those of the
-    environment or of the file it names (see `rocketq.client.identity`), else with those of
-    RocketMQ's `conf/tools.yml`.
+    Requests are signed with `credentials`, a user's name and password (empty ones sign nothing),
+    else with those of the environment or of the file it names (see `rocketq.client.identity`),
+    else with those of RocketMQ's `conf/tools.yml`.
     Without `name_servers` the environment's `NAMESRV_ADDR` is asked.
     """
-    access_key, secret_key = credentials or ("", "")
-    who = identity_of(
-        ClientConfig(namesrv=name_servers, access_key=access_key, secret_key=secret_key)
-    )
-    if not who.access_key:
-        access_key, secret_key = tool_credentials()
-        who = replace(who, access_key=access_key, secret_key=secret_key)
+    who = identity_of(ClientConfig(namesrv=name_servers))
+    if credentials is not None or not who.access_key:
+        access_key, secret_key = tool_credentials() if credentials is None else credentials
+        who = replace(who, access_key=access_key, secret_key=secret_key, security_token="")
     remoting = RemotingClient(hooks=signing_hooks(who), tls=who.tls)
     try:
         yield BrokerApi(remoting, NameServers(name_servers), timeout_s=timeout_s)

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "up": LazyCommand("rocketq.cli.servers.up", "Run a NameServer and a broker in one process."),
     "namesrv": LazyCommand("rocketq.cli.servers.namesrv", "Run a NameServer."),
     "broker": LazyCommand("rocketq.cli.servers.broker", "Run a broker."),
+    "console": LazyCommand("rocketq.cli.servers.console", "Run the web console."),
     "send": LazyCommand("rocketq.cli.messages.send", "Send messages to a topic."),
     "tail": LazyCommand("rocketq.cli.messages.tail", "Print a topic's messages as they come."),
     "admin": LazyCommand("rocketq.cli.admin", "mqadmin's sub-commands, by its names."),

@@ -1,0 +1,96 @@
+"""Users and policies of brokers that know both (RocketMQ 5.3 and later)."""
+
+from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.remoting.bodies.access import (
+    AclInfo,
+    Policy,
+    PolicyEntry,
+    UserInfo,
+    decode_acls,
+    decode_users,
+)
+from rocketq.remoting.codes import RequestCode
+from rocketq.remoting.headers.access import (
+    CreateAcl,
+    CreateUser,
+    DeleteAcl,
+    DeleteUser,
+    GetAcl,
+    GetUser,
+    ListAcls,
+    ListUsers,
+)
+
+# Users
+
+
+async def users(api: BrokerApi, address: str, containing: str = "") -> list[UserInfo]:
+    """All users of a broker, or those whose names contain a text."""
+    reply = await api.invoke(address, ListUsers(filter=containing))
+    return decode_users(reply.body)
+
+
+async def user(api: BrokerApi, address: str, name: str) -> UserInfo | None:
+    reply = await api.invoke(address, GetUser(username=name))
+    return UserInfo.decode(reply.body) if reply.body else None
+
+
+async def create_user(api: BrokerApi, address: str, info: UserInfo) -> None:
+    await api.invoke(address, CreateUser(username=info.username or ""), info.encode())
+
+
+async def update_user(api: BrokerApi, address: str, info: UserInfo) -> None:
+    """Change what `info` names; what it leaves out stays as it is."""
+    await api.invoke(
+        address,
+        CreateUser(username=info.username or ""),
+        info.encode(),
+        code=RequestCode.AUTH_UPDATE_USER,
+    )
+
+
+async def delete_user(api: BrokerApi, address: str, name: str) -> None:
+    await api.invoke(address, DeleteUser(username=name))
+
+
+# Policies
+
+
+async def acls(
+    api: BrokerApi, address: str, subject: str = "", resource: str = ""
+) -> list[AclInfo]:
+    """All policies of a broker, or those whose subject and resource contain texts."""
+    header = ListAcls(subject_filter=subject, resource_filter=resource)
+    return decode_acls((await api.invoke(address, header)).body)
+
+
+async def acl(api: BrokerApi, address: str, user_name: str) -> AclInfo | None:
+    reply = await api.invoke(address, GetAcl(subject=subject_of(user_name)))
+    return AclInfo.decode(reply.body) if reply.body else None
+
+
+async def create_acl(api: BrokerApi, address: str, subject: str, entry: PolicyEntry) -> None:
+    await _put_acl(api, address, subject, entry, RequestCode.AUTH_CREATE_ACL)
+
+
+async def update_acl(api: BrokerApi, address: str, subject: str, entry: PolicyEntry) -> None:
+    await _put_acl(api, address, subject, entry, RequestCode.AUTH_UPDATE_ACL)
+
+
+async def _put_acl(
+    api: BrokerApi, address: str, subject: str, entry: PolicyEntry, code: RequestCode
+) -> None:
+    info = AclInfo(subject=subject, policies=[Policy(policy_type="Custom", entries=[entry])])
+    await api.invoke(address, CreateAcl(subject=subject), info.encode(), code=code)
+
+
+async def delete_acl(
+    api: BrokerApi, address: str, subject: str, resource: str = "", policy_type: str | None = None
+) -> None:
+    """All policies of a subject, or those for one resource."""
+    header = DeleteAcl(subject=subject, resource=resource, policy_type=policy_type)
+    await api.invoke(address, header)
+
+
+def subject_of(user_name: str) -> str:
+    return user_name if ":" in user_name else f"User:{user_name}"

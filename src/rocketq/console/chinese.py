@@ -1,0 +1,5 @@
+"""The Chinese texts, by their English ones."""
+
+from typing import Final
+
+CHINESE: Final[dict[str, str]] = {}
