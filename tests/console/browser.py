@@ -18,6 +18,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from tests.waiting import wait_until
 
+ARTIFACTS: Final = Path(__file__).parents[2] / "artifacts" / "console"
 LAPTOP: Final = (1366, 860)
 PHONE: Final = (390, 844)
 

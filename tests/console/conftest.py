@@ -1,12 +1,12 @@
 """A real broker, a real console in a process of its own, a real browser."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from rocketq.testing import LocalBroker
 from tests.cli.programs import Server, serving
-from tests.console.browser import Browser, chromium, missing
+from tests.console.browser import ARTIFACTS, Browser, chromium, missing
 from tests.console.sample import Shop, shop
 
 
@@ -49,3 +49,15 @@ def browser(_chromium: Browser) -> Iterator[Browser]:
     _chromium.problems()
     yield _chromium
     assert _chromium.problems() == []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A picture of what a test saw when it failed."""
+    report = yield
+    browser = getattr(item, "funcargs", {}).get("browser")
+    if report.when == "call" and report.failed and isinstance(browser, Browser):
+        browser.picture(ARTIFACTS / f"failed-{item.name.partition('[')[0]}.png")
+    return report

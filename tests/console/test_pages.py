@@ -1,18 +1,15 @@
 """Every page in a real browser, against a real broker."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketq.testing import LocalBroker
 from tests.cli.programs import run
-from tests.console.browser import PHONE, Browser
+from tests.console.browser import ARTIFACTS, PHONE, Browser
 from tests.console.sample import Shop
 from tests.waiting import wait_until
-
-ARTIFACTS = Path(__file__).parents[2] / "artifacts" / "console"
 
 
 def said(broker: LocalBroker, *words: str) -> Any:
