@@ -18,6 +18,7 @@ ORDER = [
     "namesrv",
     "controller",
     "broker",
+    "proxy",
     "admin",
     "console",
     "spark",

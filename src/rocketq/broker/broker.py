@@ -144,6 +144,7 @@ class Broker:
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._servers: tuple[RemotingServer, ...] = ()
+        self._directory: AccessDirectory | None = None
         self._codes: frozenset[int] = frozenset()
 
     @property
@@ -165,6 +166,25 @@ class Broker:
     def connections(self) -> frozenset[Connection]:
         """The connections open now, on both ports."""
         return frozenset().union(*(server.connections for server in self._servers))
+
+    @property
+    def config(self) -> BrokerConfig:
+        """As it was started."""
+        return self._config
+
+    @property
+    def directory(self) -> AccessDirectory:
+        """Its users and their rights."""
+        assert self._directory is not None, "not started"
+        return self._directory
+
+    def connect(self, handlers: Handlers, peer: tuple[str, int]) -> Connection:
+        """A connection for what runs in this process and speaks for others, such as a proxy.
+
+        `handlers` answer what the broker asks; `peer` is for whom it speaks. Rights are not
+        looked at here: whoever connects so has done that.
+        """
+        return self._servers[0].connect_locally(handlers, peer)
 
     # Life
 
@@ -262,7 +282,7 @@ class Broker:
         housekeeping = Housekeeping(
             live, groups, offsets, producers, consumers, locks, ordered, topics, store
         )
-        directory = AccessDirectory(folder)
+        directory = self._directory = AccessDirectory(folder)
         tls = ServerTls(config)
         client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         registration = Registration(live, topics, client, self.address, roles, location)

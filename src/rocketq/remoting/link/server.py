@@ -19,6 +19,7 @@ from rocketq.remoting.link.deadlines import Deadlines
 from rocketq.remoting.link.entrance import Entrance, EntranceLimits
 from rocketq.remoting.link.handlers import Handler, Handlers, HandleRun, RpcHook, RunHandler
 from rocketq.remoting.link.idle import IdleScan
+from rocketq.remoting.link.local import join
 from rocketq.remoting.link.settings import EntranceSettings, networks
 from rocketq.remoting.tls.certificates import ServerTls
 from rocketq.remoting.wire.frame import FRAME_LIMIT
@@ -144,7 +145,23 @@ class RemotingServer:
         self._deadlines.close()
         self._listener = None
 
-    def _made(self) -> Connection:
+    def connect_locally(self, handlers: Handlers, peer: tuple[str, int]) -> Connection:
+        """The client's side of a new connection that needs no socket, for this process alone.
+
+        No hook looks at its requests: whoever asks for it has done so.
+        """
+        assert self._deadlines is not None, "not started"
+        client = Connection(
+            handlers,
+            deadlines=self._deadlines,
+            limits=ConnectionLimits(
+                frame_limit=self._config.frame_max_length, serves_strangers=False
+            ),
+        )
+        join(client, self._made(hooks=()), peer=peer)
+        return client
+
+    def _made(self, hooks: Sequence[RpcHook] | None = None) -> Connection:
         assert self._deadlines is not None
         return Connection(
             self._handlers,
@@ -157,7 +174,7 @@ class RemotingServer:
                 write_high_water=self._config.write_buffer_high_water_mark,
                 unsent=self._config.unsent_max_length,
             ),
-            hooks=self._hooks,
+            hooks=self._hooks if hooks is None else hooks,
             on_connect=self._connected,
         )
 

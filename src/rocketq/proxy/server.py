@@ -1,0 +1,203 @@
+"""A gRPC server before brokers: everything in this package, put together.
+
+`GrpcServer.serving` is the whole of it, for the length of a block. With a broker in the same
+process it calls that one directly; without one, all of them over the network.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from rocketq.broker import Broker
+from rocketq.client.cluster.name_servers import NameServers
+from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.service import running
+from rocketq.proxy.access import GrpcAccess
+from rocketq.proxy.calls import Rpcs
+from rocketq.proxy.cluster import Cluster, OwnBroker
+from rocketq.proxy.config import ProxyConfig
+from rocketq.proxy.http2.connection import Http2Connection, Http2Limits
+from rocketq.proxy.http2.listener import GrpcListener
+from rocketq.proxy.popped import PoppedMessages
+from rocketq.proxy.questions import Questions
+from rocketq.proxy.registration import Registration
+from rocketq.proxy.renewals import Renewals
+from rocketq.proxy.services.receives import ReceiveService
+from rocketq.proxy.services.routes import RouteService
+from rocketq.proxy.services.sends import SendService
+from rocketq.proxy.services.telemetry import TelemetryService
+from rocketq.proxy.sessions import Sessions
+from rocketq.remoting import Connection, Handlers, RemotingClient
+from rocketq.remoting.link.handlers import RpcHook
+
+TlsContext = Callable[[], ssl.SSLContext | None]
+
+
+class BrokerHere:
+    """A broker of this process, as a proxy sees it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    @property
+    def name(self) -> str:
+        return self._broker.config.broker_name
+
+    @property
+    def address(self) -> str:
+        return self._broker.address
+
+    @property
+    def cluster(self) -> str:
+        return self._broker.config.broker_cluster_name
+
+    def connect(self, handlers: Handlers, peer: tuple[str, int]) -> Connection:
+        return self._broker.connect(handlers, peer)
+
+
+class GrpcServer:
+    """One of them; `start` and `stop`, or `async with server.serving()`."""
+
+    def __init__(
+        self,
+        config: ProxyConfig,
+        *,
+        own: OwnBroker | None = None,
+        access: GrpcAccess | None = None,
+        tls: TlsContext | None = None,
+        takes_plaintext: bool = True,
+        hooks: Sequence[RpcHook] = (),
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`hooks` sign what is asked of brokers elsewhere."""
+        self._config = config
+        self._own = own
+        self._access = access or GrpcAccess(None, authenticates=False, authorizes=False)
+        self._tls = tls
+        self._takes_plaintext = takes_plaintext
+        self._hooks = hooks
+        self._clock = clock
+        self._listener: GrpcListener | None = None
+        self._sessions: Sessions | None = None
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def beside(
+        cls,
+        broker: Broker,
+        config: ProxyConfig,
+        *,
+        tls: TlsContext | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> "GrpcServer":
+        """One for a broker that has been started in this process."""
+        settings = broker.config
+        return cls(
+            config,
+            own=BrokerHere(broker),
+            access=GrpcAccess(
+                broker.directory,
+                authenticates=settings.authentication_enabled,
+                authorizes=settings.authorization_enabled,
+            ),
+            tls=tls,
+            clock=clock,
+        )
+
+    @property
+    def port(self) -> int:
+        assert self._listener is not None, "not started"
+        return self._listener.port
+
+    @property
+    def address(self) -> str:
+        return f"{self._config.bind_address}:{self.port}"
+
+    @property
+    def client_count(self) -> int:
+        return 0 if self._sessions is None else len(self._sessions)
+
+    # Life
+
+    async def start(self) -> None:
+        assert self._task is None, "already started"
+        ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._serve(ready), name="grpc")
+        await asyncio.wait((ready, self._task), return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            await self._task  # raises what went wrong
+
+    async def stop(self) -> None:
+        self._stop.set()
+        if self._task is not None:
+            await self._task
+
+    async def stopped(self) -> None:
+        """Wait for the end; raises what ended it, if nobody asked for it."""
+        assert self._task is not None, "not started"
+        await asyncio.shield(self._task)
+
+    async def _serve(self, ready: "asyncio.Future[None]") -> None:
+        async with self.serving():
+            ready.set_result(None)
+            await self._stop.wait()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["GrpcServer"]:
+        config, clock = self._config, self._clock
+        rpcs = Rpcs(self._access.check)
+        sessions = self._sessions = Sessions(config, clock)
+        questions = Questions(config, sessions, clock)
+        handlers = questions.handlers()
+        client = RemotingClient(handlers=handlers, hooks=self._hooks)
+        cluster = Cluster(
+            name_servers=NameServers(config.namesrv_addr) if config.namesrv_addr else None,
+            client=client,
+            own=self._own,
+            handlers=handlers,
+            clock=clock,
+        )
+        questions.ask_through(cluster)
+        popped = PoppedMessages(cluster)
+        renewals = Renewals(config, popped, cluster, clock)
+        sessions.on_leave(renewals.clear)
+        registration = Registration(config, cluster, sessions)
+        for service in (
+            RouteService(config, cluster),
+            SendService(config, cluster, clock),
+            ReceiveService(config, cluster, sessions, popped, renewals, rpcs, clock),
+            TelemetryService(config, cluster, sessions, registration, questions, rpcs),
+        ):
+            service.add_to(rpcs)
+
+        def closed(connection: Http2Connection) -> None:
+            cluster.drop_links(connection)
+
+        listener = self._listener = GrpcListener(
+            rpcs.open,
+            Http2Limits(
+                message_size=config.grpc_max_inbound_message_size,
+                streams=config.grpc_max_concurrent_calls_per_connection,
+            ),
+            tls=self._tls,
+            takes_plaintext=self._takes_plaintext,
+            idle_s=config.grpc_client_idle_time_mills / 1000,
+            on_close=closed,
+        )
+        try:
+            async with (
+                running("clients", sessions.run),
+                running("renewals", renewals.run),
+                running("producers", registration.run),
+            ):
+                await listener.start(config.bind_address, config.grpc_server_port)
+                try:
+                    yield self
+                finally:
+                    await listener.stop()
+                    await rpcs.stop()
+        finally:
+            await cluster.close()
+            await client.close()

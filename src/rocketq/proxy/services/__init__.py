@@ -1,0 +1,1 @@
+"""The RPCs, by what they are about."""
