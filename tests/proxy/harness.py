@@ -131,9 +131,7 @@ class Client:
         return found
 
     async def ack(self, topic: str, group: str, *messages: Any) -> Any:
-        request = pb.AckMessageRequest(
-            group=pb.Resource(name=group), topic=pb.Resource(name=topic)
-        )
+        request = pb.AckMessageRequest(group=pb.Resource(name=group), topic=pb.Resource(name=topic))
         for message in messages:
             if isinstance(message, str):
                 request.entries.add(message_id="id", receipt_handle=message)
@@ -252,7 +250,12 @@ class Place:
     # Administration
 
     async def create_topic(
-        self, topic: str, kind: str = "NORMAL", *, queues: int = 4, read: int | None = None,
+        self,
+        topic: str,
+        kind: str = "NORMAL",
+        *,
+        queues: int = 4,
+        read: int | None = None,
         perm: int = 6,
     ) -> str:
         header = CreateTopic(

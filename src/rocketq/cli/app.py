@@ -26,6 +26,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "namesrv": LazyCommand("rocketq.cli.servers.namesrv", "Run a NameServer."),
     "broker": LazyCommand("rocketq.cli.servers.broker", "Run a broker."),
     "console": LazyCommand("rocketq.cli.servers.console", "Run the web console."),
+    "proxy": LazyCommand("rocketq.cli.servers.proxy", "Serve gRPC clients before brokers."),
     "send": LazyCommand("rocketq.cli.messages.send", "Send messages to a topic."),
     "tail": LazyCommand("rocketq.cli.messages.tail", "Print a topic's messages as they come."),
     "admin": LazyCommand("rocketq.cli.admin", "mqadmin's sub-commands, by its names."),

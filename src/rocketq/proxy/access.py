@@ -13,11 +13,11 @@ import logging
 from collections.abc import Awaitable, Iterable
 from typing import Any, Final, Protocol
 
-from rocketq.broker.access.rules import PUB, SUB, group_need, topic_need
 from rocketq.common.access import Acl, Need, User, refusal
 from rocketq.proxy.calls import Call
 from rocketq.proxy.protocol import messages as pb
 from rocketq.proxy.refusal import Refused
+from rocketq.remoting.access.needs import PUB, SUB, group_need, topic_need
 
 audit = logging.getLogger("rocketq.audit")
 

@@ -19,6 +19,7 @@ from rocketq.cli.servers.broker_processes import (
     secrets_of_parent,
     stop_with_parent,
 )
+from rocketq.cli.servers.grpc import GrpcPort, grpc_address, grpc_beside, wanted_port
 from rocketq.cli.servers.serving import (
     check_ports_free,
     reachable_host,
@@ -52,6 +53,7 @@ def broker(
     port: Annotated[
         int | None, Option(metavar="P", help="The port; 0 picks a free one. [10911]")
     ] = None,
+    grpc_port: GrpcPort = None,
     assignments: options.Assignments = None,
     with_parent: Annotated[bool, Option(WITH_PARENT, hidden=True)] = False,
     verbosity: options.Verbosity = 0,
@@ -64,7 +66,8 @@ def broker(
 
     It keeps its messages in `storePathRootDir` (else in ~/store), listens on every address of
     the machine (0.0.0.0, port 10911; --host narrows it), and registers at the NameServers.
-    When it accepts requests it prints `ready broker=HOST:PORT pid=N`.
+    When it accepts requests it prints `ready broker=HOST:PORT pid=N`, with `grpc=HOST:PORT`
+    where --grpc-port has it serve gRPC as well.
 
     rocketq broker -n 127.0.0.1:9876 -c broker.conf
     rocketq broker -n 127.0.0.1:9876 --set storePathRootDir=/data/a --set brokerName=broker-a
@@ -84,7 +87,13 @@ def broker(
     elif print_important:
         print_options(*configs, only=IMPORTANT_KEYS & COUNTING_KEYS)
     else:
-        run_broker(*configs, config_file, announce=announce_ready, with_parent=with_parent)
+        run_broker(
+            *configs,
+            config_file,
+            announce=announce_ready,
+            grpc_port=grpc_port,
+            with_parent=with_parent,
+        )
 
 
 run = command(broker)
@@ -124,8 +133,11 @@ def broker_ports(config: BrokerConfig, store: StoreConfig) -> list[int]:
     return ports
 
 
-def announce_ready(broker: Broker) -> None:
-    print(f"ready broker={broker.address} pid={os.getpid()}", flush=True)
+def announce_ready(broker: Broker, more: Mapping[str, str] | None = None) -> None:
+    """`more` are addresses of other parts that were started too, by their names."""
+    addresses = {"broker": broker.address, **(more or {})}
+    words = [f"{name}={address}" for name, address in addresses.items()]
+    print("ready", *words, f"pid={os.getpid()}", flush=True)
 
 
 def run_broker(
@@ -133,7 +145,8 @@ def run_broker(
     store_config: StoreConfig,
     config_file: Path | None,
     *,
-    announce: Callable[[Broker], None],
+    announce: Callable[[Broker, Mapping[str, str]], None],
+    grpc_port: int | None = None,
     with_parent: bool = False,
 ) -> None:
     """Serve until asked to stop."""
@@ -142,14 +155,15 @@ def run_broker(
         if with_parent:
             stop_with_parent(stop)
         check_ports_free(config.bind_address, broker_ports(config, store_config))
+        port = wanted_port(grpc_port, config.bind_address)
         broker = Broker(config, store_config, config_path=config_file, owns_process=True)
-        async with started(broker):
-            announce(broker)
+        async with started(broker), grpc_beside(broker, port) as server:
+            announce(broker, grpc_address(server, broker))
             if not config.namesrv_addr:
                 logger.warning(
                     "this broker registers at no NameServer, so no client finds it: "
                     "name one with -n HOST:PORT, namesrvAddr or NAMESRV_ADDR"
                 )
-            await wait_for_either(stop, broker)
+            await wait_for_either(stop, broker, *([server] if server is not None else []))
 
     serve(program)

@@ -53,6 +53,7 @@ class BrokerProcess:
         self.broker_name = broker_name
         self.is_slave = slave_id > 0
         self.name = f"slave {slave_id} of {broker_name}" if self.is_slave else broker_name
+        self.grpc_address = ""
         self._process = process
 
     @property
@@ -65,7 +66,9 @@ class BrokerProcess:
         line = (await self._process.stdout.readline()).decode()
         if not line:
             await self.stopped()
-        return dict(word.split("=", 1) for word in line.split()[1:])["broker"]
+        addresses = dict(word.split("=", 1) for word in line.split()[1:])
+        self.grpc_address = addresses.get("grpc", "")
+        return addresses["broker"]
 
     async def stopped(self) -> None:
         """Wait for its end, which nobody wanted; raises why it came."""
@@ -96,20 +99,31 @@ class BrokerProcess:
 
 @asynccontextmanager
 async def broker_processes(
-    configs: Iterable[tuple[BrokerConfig, StoreConfig]], logs: LogOptions
+    configs: Iterable[tuple[BrokerConfig, StoreConfig]],
+    logs: LogOptions,
+    grpc_port: int | None = None,
 ) -> AsyncIterator[list[BrokerProcess]]:
-    """Run brokers for the length of a block; they start and stop at the same time."""
+    """Run brokers for the length of a block; they start and stop at the same time.
+
+    Masters serve gRPC at `grpc_port` and the ports above it, or each at any where it is 0.
+    """
     processes: list[BrokerProcess] = []
     try:
         for broker, store in configs:
-            processes.append(await _start(broker, store, logs))
+            own_port = None if store.broker_role is BrokerRole.SLAVE else grpc_port
+            processes.append(await _start(broker, store, logs, own_port))
+            if own_port:
+                grpc_port = own_port + 1
         yield processes
     finally:
         await asyncio.gather(*(each.stop() for each in processes))
 
 
-async def _start(broker: BrokerConfig, store: StoreConfig, logs: LogOptions) -> BrokerProcess:
+async def _start(
+    broker: BrokerConfig, store: StoreConfig, logs: LogOptions, grpc_port: int | None
+) -> BrokerProcess:
     words = [sys.executable, "-m", "rocketq.cli", "broker", WITH_PARENT]
+    words += [] if grpc_port is None else ["--grpc-port", str(grpc_port)]
     words += ["--log-level", logs.level]
     if logs.file is not None:  # each has its own: files are turned over by one process
         own = logs.file.with_stem(f"{logs.file.stem}-{broker.broker_name}")

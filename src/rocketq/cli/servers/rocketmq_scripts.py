@@ -80,7 +80,7 @@ def _mqbroker(
         print_options(config, store_config, only=IMPORTANT_KEYS & COUNTING_KEYS)
         return
 
-    def announce(broker: Broker) -> None:
+    def announce(broker: Broker, more: Mapping[str, str]) -> None:
         line = (
             f"The broker[{config.broker_name}, {broker.address}] boot success. serializeType=JSON"
         )

@@ -20,6 +20,7 @@ from rocketq.cli.servers.broker_processes import (
     free_ports,
     ports_from,
 )
+from rocketq.cli.servers.grpc import GrpcPort, grpc_address, grpc_beside, usual_port
 from rocketq.cli.servers.logs import LogOptions
 from rocketq.cli.servers.serving import (
     check_ports_free,
@@ -77,6 +78,7 @@ def up(
             f" the next P+{PORT_DISTANCE} and so on; each uses the port two below it, too.",
         ),
     ] = 10911,
+    grpc_port: GrpcPort = None,
     brokers: Annotated[
         int,
         Option(
@@ -104,7 +106,11 @@ def up(
 
     Everything is kept below DIR and found there again the next time. When both accept
     requests, a terminal shows where everything is and what to try; in a pipe it is one line:
-    `ready namesrv=HOST:PORT broker=HOST:PORT pid=N`.
+    `ready namesrv=HOST:PORT broker=HOST:PORT grpc=HOST:PORT pid=N`.
+
+    Clients of RocketMQ 5 speak gRPC: they connect to port 8081, where the extra `grpc` is
+    installed and the port is free. With several brokers the first has that port, the next the
+    one above it; each serves all of them.
 
     A new log is kept in files of 64 MiB, so that a first message does not take a gigabyte of
     disk; RocketMQ's own size is --set mappedFileSizeCommitLog=1073741824.
@@ -174,11 +180,12 @@ def up(
         fail(error)
     if brokers > 1 or replicas > 0:
         members = _members(brokers, replicas, root)
-        _run_several(namesrv_config, broker_config, store_config, members, root, logs)
+        _run_several(namesrv_config, broker_config, store_config, members, root, logs, grpc_port)
         return
 
     async def program(stop: asyncio.Event) -> None:
         check_ports_free(host, [namesrv_port, *broker_ports(broker_config, store_config)])
+        port = usual_port(grpc_port, host, broker_port)
         name_server = NameServer(namesrv_config)
         async with started(name_server):
             broker = Broker(
@@ -186,10 +193,16 @@ def up(
                 store_config,
                 owns_process=True,
             )
-            async with started(broker):
+            async with started(broker), grpc_beside(broker, port) as server:
                 await _registered(name_server, broker_config.broker_name)
-                announce(root, namesrv=name_server.address, broker=broker.address)
-                await wait_for_either(stop, name_server, broker)
+                announce(
+                    root,
+                    namesrv=name_server.address,
+                    broker=broker.address,
+                    **grpc_address(server, broker),
+                )
+                others = [server] if server is not None else []
+                await wait_for_either(stop, name_server, broker, *others)
 
     serve(program)
 
@@ -241,6 +254,7 @@ def _run_several(
     members: list[_Member],
     root: Path,
     logs: LogOptions,
+    grpc_port: int | None,
 ) -> None:
     """The NameServer here, the brokers in processes of their own."""
     host, first_port = broker_config.bind_address, broker_config.listen_port
@@ -268,13 +282,15 @@ def _run_several(
         ]
         used = [port for config in configs for port in broker_ports(*config)]
         check_ports_free(host, [namesrv_config.listen_port, *used])
+        masters = sum(member.slave_id == 0 for member in members)
+        first_grpc = usual_port(grpc_port, host, first_port, masters)
         name_server = NameServer(namesrv_config)
         async with started(name_server):
             told = [
                 (replace(config, namesrv_addr=name_server.address), store)
                 for config, store in configs
             ]
-            async with broker_processes(told, logs) as processes:
+            async with broker_processes(told, logs, first_grpc) as processes:
                 await _serve_several(name_server, processes, stop, root)
 
     serve(program)
@@ -321,7 +337,13 @@ async def _serve_several(
                 for address, each in zip(addresses, processes, strict=True)
                 if not each.is_slave
             ]
-            announce(root, namesrv=name_server.address, broker=",".join(masters))
+            grpc = ",".join(each.grpc_address for each in processes if each.grpc_address)
+            announce(
+                root,
+                namesrv=name_server.address,
+                broker=",".join(masters),
+                **({"grpc": grpc} if grpc else {}),
+            )
             if has_slaves:
                 for address, each in zip(addresses, processes, strict=True):
                     print(f"{each.name} at {address} pid={each.pid}", flush=True)
