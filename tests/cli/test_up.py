@@ -24,7 +24,7 @@ def send(server: Server, *arguments: str) -> str:
 def test_when_the_ready_line_is_out_messages_can_be_sent(tmp_path: Path) -> None:
     with serving(*up(tmp_path)) as server:
         assert server.ready.split()[0] == "ready"
-        assert list(server.facts) == ["namesrv", "broker", "pid"]
+        assert list(server.facts) == ["namesrv", "broker", "grpc", "pid"]
         assert server.facts["pid"] == str(server.process.pid)
         assert " SEND_OK" in send(server, "orders", "hello")
 

@@ -5,6 +5,7 @@ line that scripts can read; these say what people who know RocketMQ look for.
 """
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 from rocketq.cli import options
