@@ -16,7 +16,7 @@ from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.pop import PopProcessor
 from rocketq.message.message import MessageExt
 from rocketq.message.record.reader import decode_records
-from rocketq.remoting import Command, Connection, RequestCode, ResponseCode
+from rocketq.remoting import Command, Connection, RequestCode, ResponseCode, RunHandler
 from rocketq.remoting.headers.pop import (
     AckMessage,
     ChangeInvisibleTime,
@@ -132,7 +132,12 @@ class Pops:
         }
 
     def call(self, request: Command) -> Command:
-        reply = self._handlers[RequestCode(request.code)](request, cast(Connection, _Nobody()))  # type: ignore[operator]
+        handler = self._handlers[RequestCode(request.code)]
+        nobody = cast(Connection, _Nobody())
+        if isinstance(handler, RunHandler):
+            (answer,) = handler.handle_run([request], nobody) or []
+            return answer
+        reply = handler(request, nobody)
         assert isinstance(reply, Command), reply
         return reply
 

@@ -29,6 +29,7 @@ from rocketq.remoting.headers.pop import (
     PopMessage,
     PopMessageResponse,
 )
+from rocketq.store import FlushDiskType
 from tests.broker.harness import TestBroker, running_broker, send_request
 from tests.broker.pops import Popped, ack_request
 from tests.broker.pops import popped as client_popped
@@ -572,3 +573,57 @@ async def test_ordered_pops_survive_a_crash(tmp_path: Path) -> None:
         await pop(broker, order=True, queue_id=0)
         file = tmp_path / "alive" / "config" / "consumerOrderInfo.json"
         await eventually(lambda: file.exists() and TOPIC in file.read_text())
+
+
+# Acks that come together
+
+
+@pytest.mark.parametrize("flush", [FlushDiskType.ASYNC_FLUSH, FlushDiskType.SYNC_FLUSH])
+async def test_acks_of_one_pop_that_come_together_become_one_record(
+    tmp_path: Path, flush: FlushDiskType
+) -> None:
+    async with running_broker(tmp_path, **FAST, flush_disk_type=flush) as broker:
+        for number in range(8):
+            await broker.send(TOPIC, b"%d" % number, queue_id=number % 2)
+        found = await pop(broker, invisible_time=2_000)
+        before = await revive_records(broker)
+
+        requests = [ack_request(each) for each in found[:3] + found[4:7]]
+        answers = [broker.client.send(broker.address, each, 10.0) for each in requests]
+        for answer in answers:
+            assert (await answer).code == ResponseCode.SUCCESS
+
+        assert await revive_records(broker) == before + 2  # one for each queue
+        again = await pop_until(broker, 2)
+        assert {each.body for each in again} == {found[3].body, found[7].body}
+
+
+async def test_a_bad_ack_among_good_ones_is_refused_alone(broker: TestBroker) -> None:
+    for number in range(4):
+        await broker.send(TOPIC, b"%d" % number)
+    found = await pop(broker, invisible_time=2_000)
+    ordered = await pop(broker, consumer_group="fifo", order=True, queue_id=0)
+    requests = [
+        ack_request(found[0]),
+        ack_request(found[1], offset=99),
+        ack_request(found[1], extra_info="junk"),
+        ack_request(found[1], queue_id=5_000),
+        ack_request(found[1], topic="nosuch"),
+        ack_request(found[1], lite_topic="lite"),
+        ack_request(ordered[0], group="fifo"),
+        ack_request(found[2]),
+    ]
+    answers = [broker.client.send(broker.address, each, 10.0) for each in requests]
+
+    assert [(await answer).code for answer in answers] == [
+        ResponseCode.SUCCESS,
+        ResponseCode.NO_MESSAGE,
+        ResponseCode.MESSAGE_ILLEGAL,
+        ResponseCode.MESSAGE_ILLEGAL,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        ResponseCode.SUCCESS,
+        ResponseCode.SUCCESS,
+    ]
+    again = await pop_until(broker, 2)
+    assert {each.body for each in again} == {b"1", b"3"}

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
@@ -17,7 +18,8 @@ from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
-from rocketq.common.numbers import INT64_MAX
+from rocketq.common.errors import RocketqError
+from rocketq.common.numbers import INT64_MAX, parse_natural
 from rocketq.message.pop_topics import RetryKind, real_topic
 from rocketq.remoting import (
     Command,
@@ -26,6 +28,7 @@ from rocketq.remoting import (
     RequestCode,
     RequestRejected,
     ResponseCode,
+    RunHandler,
 )
 from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest
 from rocketq.remoting.headers.pop import (
@@ -33,8 +36,25 @@ from rocketq.remoting.headers.pop import (
     ChangeInvisibleTime,
     ChangeInvisibleTimeResponse,
 )
-from rocketq.store import AppendResult, MessageStore
+from rocketq.remoting.link.handling import refusal
+from rocketq.store import AppendResult, MessageStore, PutStatus
 from rocketq.store.errors import QueueUnavailable
+
+Outcome = asyncio.Future[PutStatus] | Exception | None
+"""What became of acks: they are noted, they will be safe, or they are refused."""
+
+
+@dataclass(slots=True)
+class _AckedPop:
+    """Acks of a run that belong to one pop from one queue."""
+
+    key: CheckPointKey
+    revive_queue: int
+    revive_time: int
+    low: int
+    high: int
+    offsets: list[int] = field(default_factory=list)
+    requests: list[Command] = field(default_factory=list)
 
 
 class AckProcessor:
@@ -66,30 +86,129 @@ class AckProcessor:
 
     def handlers(self) -> Handlers:
         return {
-            RequestCode.ACK_MESSAGE: self._ack,
+            RequestCode.ACK_MESSAGE: RunHandler(self._ack_run),
             RequestCode.BATCH_ACK_MESSAGE: self._batch_ack,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
         }
 
+    # A run of acks
+
+    def _ack_run(self, requests: list[Command], connection: Connection) -> list[Command]:
+        """Acks that came together; those of one pop become one record.
+
+        A client acknowledges the messages of a pop one by one, and their receipts differ in
+        the last word only. Whatever is not as it should be goes the long way, which says why.
+        """
+        replies: list[Command] = []
+        pops: dict[tuple[str, ...], _AckedPop] = {}
+        for request in requests:
+            fields = request.ext_fields
+            receipt, _, _ = fields.get("extraInfo", "").rpartition(" ")
+            who = (
+                *(receipt, fields.get("consumerGroup", "")),
+                *(fields.get("topic", ""), fields.get("queueId", "")),
+            )
+            is_lite = "liteTopic" in fields
+            pop = None if is_lite else pops.get(who)
+            if pop is None and not is_lite:
+                pop = self._pop_of(request, receipt)
+                if pop is not None:
+                    pops[who] = pop
+            offset = parse_natural(fields.get("offset"))
+            if pop is None or offset is None or not pop.low <= offset <= pop.high:
+                self._answer(connection, [request], self._ack_alone(request, connection), replies)
+                continue
+            pop.offsets.append(offset)
+            pop.requests.append(request)
+        for pop in pops.values():
+            self._answer(connection, pop.requests, self._ack_pop(pop, connection), replies)
+        return replies
+
+    def _pop_of(self, request: Command, receipt: str) -> "_AckedPop | None":
+        """What a request belongs to; None for those that go the long way."""
+        if receipt.count(" ") < 5:
+            return None
+        try:
+            asked = request.header(AckMessage)
+            parsed = Receipt.parse(asked.extra_info, self._revive_log.queues)
+            self._check(asked.topic, asked.queue_id, asked.offset)
+        except RocketqError:
+            return None
+        if parsed.is_ordered:
+            return None
+        topic = self._real_topic(asked.consumer_group, asked.topic, parsed.retry_kind)
+        return _AckedPop(
+            key=_key(topic, asked.consumer_group, asked.queue_id, parsed),
+            revive_queue=parsed.revive_queue,
+            revive_time=parsed.revive_time,
+            low=self._store.min_offset(asked.topic, asked.queue_id),
+            high=self._store.max_offset(asked.topic, asked.queue_id),
+        )
+
+    def _ack_pop(self, pop: "_AckedPop", connection: Connection) -> Outcome:
+        """Note the acks of one pop."""
+        try:
+            topic, group = pop.key[:2]
+            self._stats.acknowledged(group, topic, len(pop.offsets))
+            if self._buffer.acknowledge(pop.key, pop.offsets):
+                return None
+            result = None
+            for start in range(0, len(pop.offsets), MOST_MESSAGES):
+                result = self._revive_log.put_ack(
+                    pop.key,
+                    pop.offsets[start : start + MOST_MESSAGES],
+                    pop.revive_queue,
+                    pop.revive_time,
+                )
+                check_stored(result)
+            return self._store.durable(result.end) if result is not None else None
+        except Exception as error:
+            return error
+
+    def _ack_alone(self, request: Command, connection: Connection) -> Outcome:
+        try:
+            return self._ack(request)
+        except Exception as error:
+            return error
+
+    def _answer(
+        self,
+        connection: Connection,
+        requests: list[Command],
+        outcome: Outcome,
+        replies: list[Command],
+    ) -> None:
+        """Answer requests at once, or when what they wrote is safe."""
+        if isinstance(outcome, Exception):
+            peer = connection.peer_address
+            answers = [refusal(request, outcome, peer) for request in requests]
+        else:
+            answers = [request.reply() for request in requests]
+        if isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(lambda _: connection.send_all(answers))
+        else:
+            replies += answers
+
     # One message
 
-    def _ack(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
+    def _ack(self, request: Command) -> Outcome:
         asked = request.header(AckMessage)
         _refuse_lite(asked.lite_topic)
         receipt = Receipt.parse(asked.extra_info, self._revive_log.queues)
         self._check(asked.topic, asked.queue_id, asked.offset)
         if receipt.is_ordered:
             self._ack_in_order(asked, receipt.pop_time)
-            return request.reply()
+            return None
         topic = self._real_topic(asked.consumer_group, asked.topic, receipt.retry_kind)
         self._stats.acknowledged(asked.consumer_group, topic, 1)
         key = _key(topic, asked.consumer_group, asked.queue_id, receipt)
         if self._buffer.acknowledge(key, [asked.offset]):
-            return request.reply()
+            return None
         result = self._revive_log.put_ack(
             key, [asked.offset], receipt.revive_queue, receipt.revive_time
         )
-        return self._when_safe(request.reply(), result)
+        check_stored(result)
+        return self._store.durable(result.end)
 
     def _check(self, topic_name: str, queue_id: int, offset: int, *, end_allowed: int = 1) -> None:
         topic = self._topics.get(topic_name)

@@ -170,18 +170,21 @@ class RequestHandling:
             self._connection.send(reply)
 
     def _refusal(self, request: Command, error: Exception) -> Command:
-        """The one place where an exception becomes a response code."""
-        peer = self._connection.peer_address
-        if isinstance(error, RequestRejected):
-            return request.reply(code=error.code, remark=error.remark)
-        if isinstance(error, RocketqError):
-            # Foreseen, if not by the handler: a body that cannot be read, for example.
-            logger.warning("request %d from %s: %s", request.code, peer, error)
-        else:
-            logger.error("request %d from %s failed", request.code, peer, exc_info=error)
-        is_passing = isinstance(error, RocketqError) and error.retriable
-        code = ResponseCode.SYSTEM_BUSY if is_passing else ResponseCode.SYSTEM_ERROR
-        return request.reply(code=code, remark=f"{type(error).__name__}: {error}")
+        return refusal(request, error, self._connection.peer_address)
+
+
+def refusal(request: Command, error: Exception, peer: str) -> Command:
+    """The one place where an exception becomes a response code."""
+    if isinstance(error, RequestRejected):
+        return request.reply(code=error.code, remark=error.remark)
+    if isinstance(error, RocketqError):
+        # Foreseen, if not by the handler: a body that cannot be read, for example.
+        logger.warning("request %d from %s: %s", request.code, peer, error)
+    else:
+        logger.error("request %d from %s failed", request.code, peer, exc_info=error)
+    is_passing = isinstance(error, RocketqError) and error.retriable
+    code = ResponseCode.SYSTEM_BUSY if is_passing else ResponseCode.SYSTEM_ERROR
+    return request.reply(code=code, remark=f"{type(error).__name__}: {error}")
 
 
 def _end_of_run(commands: list[Command], start: int) -> int:
