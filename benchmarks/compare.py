@@ -129,6 +129,8 @@ def idle_cpu_percent(running: Running, quick: bool) -> float:
 
 
 # Main
+
+
 def alone_on_loopback(arguments: list[str]) -> None:
     """Go on in a network namespace with nothing but loopback, where that can be had.
 

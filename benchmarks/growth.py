@@ -176,6 +176,8 @@ def measured_before(raw: Path) -> dict[str, list[Point]]:
 
 
 # Page
+
+
 def ratio(points: Sequence[Point]) -> float:
     """The last cost by the first."""
     return points[-1].cpu_s_per_million / points[0].cpu_s_per_million
@@ -276,6 +278,8 @@ def write(answers: dict[str, list[Point]], pages: Path, raw: Path) -> None:
 
 
 # Main
+
+
 def raise_file_limit() -> None:
     """Thousands of connections are as many files, here and in the broker, which inherits it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

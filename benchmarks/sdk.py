@@ -47,6 +47,8 @@ def cpu_s() -> float:
 
 
 # Loads
+
+
 async def send_async(namesrv: str, topic: str, count: int) -> Callable[[], Awaitable[int]]:
     """Many sends under way at a time, each with its future."""
     producer = Producer("bench", namesrv=namesrv)
@@ -170,6 +172,8 @@ async def measured(name: str, namesrv: str, topic: str, count: int) -> dict[str,
 
 
 # Comparison
+
+
 def ours(name: str, running: Running, count: int) -> dict[str, float]:
     """One load in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.sdk", "load", name]
@@ -212,6 +216,8 @@ def compare(
 
 
 # Page
+
+
 def table(lines: list[dict[str, Any]]) -> list[str]:
     """Medians with lowest and highest, and what they come to."""
     out = [

@@ -123,6 +123,8 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
 
 
 # Report
+
+
 def spread(lines: list[dict[str, Any]], figure: str, digits: int = 0) -> str:
     values = [float(line[figure]) for line in lines]
     if not values:

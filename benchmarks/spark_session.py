@@ -132,6 +132,8 @@ class Ready:
 
 
 # CPU
+
+
 def cpu_seconds(pids: Iterable[int]) -> float:
     """What these processes, and those they have waited for, have used."""
     total = 0
@@ -161,6 +163,8 @@ def machine_seconds() -> float:
 
 
 # Measures
+
+
 class Session:
     """The measures, on one Spark."""
 

@@ -105,6 +105,7 @@ class Cluster:
             server.stop()
 
     # NameServers
+
     def rocketq_namesrv(self) -> Server:
         port = self.port("namesrv")
         command = [sys.executable, "-m", "rocketq.cli", "namesrv"]
@@ -125,6 +126,7 @@ class Cluster:
         )
 
     # Brokers
+
     def rocketq_broker(self, name: str, namesrv: Server, **settings: str) -> Server:
         conf, address = self._broker_conf(name, namesrv, settings)
         command = [sys.executable, "-m", "rocketq.cli", "broker", "-c", str(conf)]
@@ -160,6 +162,7 @@ class Cluster:
         return conf, f"127.0.0.1:{port}"
 
     # Processes
+
     def run(self, name: str, command: Sequence[str]) -> Server:
         """Some other process of this test; stopped with the rest."""
         return self._spawn(name, command, "")

@@ -83,6 +83,7 @@ class LocalBroker:
         return self._settings["brokerClusterName"]
 
     # Life
+
     def start(self) -> None:
         """Start both; after a `stop` again with the same ports and data."""
         if self._thread is not None:
@@ -161,6 +162,7 @@ class LocalBroker:
             await self._stop.wait()
 
     # Helpers of tests
+
     def new_name(self, prefix: str = "test") -> str:
         """A name for a topic or group that nobody has used."""
         return f"{prefix}-{uuid.uuid4().hex[:12]}"

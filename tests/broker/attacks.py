@@ -7,6 +7,7 @@ them needs a name that anybody has given it.
 import asyncio
 import contextlib
 import struct
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -31,6 +32,7 @@ from rocketq.remoting.headers import (
     ResetOffset,
 )
 from tests.broker.harness import pull_request, send_request
+from tests.siege import attack_for
 
 Attack = Callable[[RemotingClient, str, int], Awaitable[None]]
 """One round against an address; rounds are counted from 0."""
@@ -321,17 +323,5 @@ async def attack(address: str, name: str, rounds: int, stop: asyncio.Event | Non
     return turn
 
 
-async def _attack_for(address: str, seconds: float, names: list[str]) -> None:
-    stop = asyncio.Event()
-    tasks = [asyncio.create_task(attack(address, name, 1_000_000, stop)) for name in names]
-    await asyncio.wait(tasks, timeout=seconds)
-    stop.set()
-    _, late = await asyncio.wait(tasks, timeout=40)
-    for task in late:
-        task.cancel()
-
-
 if __name__ == "__main__":
-    import sys
-
-    asyncio.run(_attack_for(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))
+    asyncio.run(attack_for(attack, sys.argv[1:]))

@@ -7,14 +7,9 @@ see, and its memory. It wants a quiet machine.
 """
 
 import asyncio
-import os
-import re
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +20,7 @@ from rocketq.remoting import RemotingClient
 from rocketq.store import StoreConfig
 from tests.broker.attacks import ATTACKS, attack, prepare
 from tests.broker.harness import pull_request, send_request
+from tests.siege import besiege, server_process
 from tests.steps import ATTEMPTS, Steps, measured_server
 
 
@@ -82,42 +78,8 @@ def test_no_step_of_the_loop_keeps_the_others_waiting(
 # The long form
 
 
-@contextmanager
-def broker_process(folder: Path) -> Iterator[tuple[str, int]]:
-    settings = {
-        "storePathRootDir": str(folder),
-        "brokerIP1": "127.0.0.1",
-        "bindAddress": "127.0.0.1",
-        "listenPort": "0",
-        "enablePropertyFilter": "true",
-        "mappedFileSizeCommitLog": str(64 << 20),
-    }
-    arguments = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rocketq.cli", "broker", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        ready = re.match(r"ready broker=(\S+) pid=(\d+)", process.stdout.readline())
-        assert ready is not None
-        yield ready[1], int(ready[2])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-        assert process.returncode == 0
-
-
-def memory_mib(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    anonymous = re.search(r"RssAnon:\s+(\d+) kB", status)
-    assert anonymous is not None
-    return int(anonymous[1]) / 1024
-
-
 async def honest(address: str, waits: list[float], stop: asyncio.Event) -> None:
-    """Sends a message and reads it back, a hundred times a second."""
+    """Sends a message and reads it back, a hundred times per second."""
     client = RemotingClient()
     try:
         offset = 0
@@ -138,45 +100,14 @@ async def honest(address: str, waits: list[float], stop: asyncio.Event) -> None:
 
 @pytest.mark.slow
 def test_honest_clients_among_hostile_ones(tmp_path: Path) -> None:
-    seconds = float(os.environ.get("ROCKETQ_ATTACK_SECONDS", "300"))
-
-    async def measured(address: str, attacks: list[str], for_s: float) -> list[float]:
-        waits: list[float] = []
-        stop = asyncio.Event()
-        good = asyncio.create_task(honest(address, waits, stop))
-        bad = subprocess_attacks(address, attacks, for_s) if attacks else None
-        await asyncio.sleep(for_s)
-        stop.set()
-        await good
-        if bad is not None:
-            assert await asyncio.to_thread(bad.wait, 120) == 0
-        return sorted(waits)
-
-    report = []
-    with broker_process(tmp_path) as (address, pid):
-        asyncio.run(prepare(address))
-        control = asyncio.run(measured(address, [], 5.0))
-        calm_mib = memory_mib(pid)
-        each_s = seconds / (len(ATTACKS) + 1)
-        worst = {}
-        for attacks in (*([name] for name in ATTACKS), list(ATTACKS)):
-            waits = asyncio.run(measured(address, attacks, each_s))
-            name = attacks[0] if len(attacks) == 1 else "all at once"
-            worst[name] = waits[-1]
-            report.append(
-                f"{name:28} median {waits[len(waits) // 2] * 1000:6.1f} ms, "
-                f"worst {waits[-1] * 1000:7.1f} ms, {memory_mib(pid):6.0f} MiB"
-            )
-        grown_mib = memory_mib(pid) - calm_mib
-    print(f"\ncontrol: worst {control[-1] * 1000:.1f} ms, {calm_mib:.0f} MiB", *report, sep="\n")
-    assert grown_mib < 1_024, f"{grown_mib:.0f} MiB more"
-    too_long = {name: wait for name, wait in worst.items() if wait > 0.05 + control[-1]}
-    assert not too_long, {name: f"{wait * 1000:.0f} ms" for name, wait in too_long.items()}
-
-
-def subprocess_attacks(address: str, names: list[str], for_s: float) -> subprocess.Popen[bytes]:
-    """The hostile ones in a process of their own: what they compute must not delay the honest."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.broker.attacks", address, str(for_s), *names],
-        cwd=Path(__file__).parents[2],
-    )
+    settings = {
+        "storePathRootDir": str(tmp_path),
+        "brokerIP1": "127.0.0.1",
+        "bindAddress": "127.0.0.1",
+        "listenPort": "0",
+        "enablePropertyFilter": "true",
+        "mappedFileSizeCommitLog": str(64 << 20),
+    }
+    with server_process("broker", settings) as server:
+        asyncio.run(prepare(server[0]))
+        besiege(server, "tests.broker.attacks", list(ATTACKS), honest)

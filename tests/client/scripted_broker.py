@@ -58,6 +58,7 @@ class ScriptedBroker:
         return request.reply()
 
     # Answers
+
     def accept(self, request: Command, *, code: int = ResponseCode.SUCCESS) -> Command:
         header = request.header(SendMessageV2)
         return request.reply(

@@ -27,6 +27,8 @@ def position_of_error(text: str) -> int:
 
 
 # The table of examples
+
+
 @pytest.mark.parametrize(
     ("text", "six", "five_and_a_half", "missing"),
     [
@@ -47,6 +49,8 @@ def test_the_examples_of_the_specification(
 
 
 # Words
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -135,6 +139,8 @@ def test_an_error_says_where(text: str, position: int) -> None:
 
 
 # Traps
+
+
 def test_text_after_a_whole_expression_is_ignored() -> None:
     assert matches("a = 1 b", a="1")
     assert matches("a = 1 b nonsense # ' )", a="1")
@@ -167,6 +173,8 @@ def test_a_leading_minus_is_an_operator() -> None:
 
 
 # Compile errors
+
+
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize(
     "operand", ["'x'", "TRUE", "FALSE", "NULL", "(b = 1)", "NOT b", "(b IS NULL)"]
@@ -242,6 +250,8 @@ def test_booleans_and_properties_are_conditions(text: str) -> None:
 
 
 # Numbers
+
+
 def test_integers_have_32_bits_where_they_fit_even_with_an_l() -> None:
     assert matches("a = 2147483647", a="2147483647")
     assert not matches("a < 2147483647L", a="3000000000"), "too long for 32 bits: no match"
@@ -326,6 +336,8 @@ def test_integers_widen() -> None:
 
 
 # Nulls
+
+
 def test_equality_and_null() -> None:
     assert matches("a = b"), "both null"
     assert matches("(a = b) = TRUE")
@@ -449,6 +461,8 @@ def test_booleans_compare_with_booleans() -> None:
 
 
 # Three values
+
+
 TRUE, FALSE, NULL = "(t = 't')", "(t = 'f')", "(n = 'x')"
 
 
@@ -498,6 +512,8 @@ def test_comparisons_bind_tighter_than_equality() -> None:
 
 
 # The filter
+
+
 def test_a_compiled_filter_needs_properties() -> None:
     compiled = filter_for("SQL92", "a = 1")
     assert isinstance(compiled, SqlFilter)

@@ -18,8 +18,9 @@ from rocketq.message.record.writer import (
 )
 from tests.message.records import SPECIFIED_FIELDS, SPECIFIED_RECORD, encode_into, fields
 
-
 # Bytes that are known
+
+
 def test_the_record_of_the_specification() -> None:
     assert new_record(**SPECIFIED_FIELDS) == SPECIFIED_RECORD
 
@@ -47,6 +48,8 @@ def test_a_record_goes_into_a_mapping_at_its_place() -> None:
 
 
 # Sizes and versions
+
+
 @given(fields)
 def test_the_size_is_known_beforehand(values: dict[str, Any]) -> None:
     size = record_size(
@@ -98,6 +101,8 @@ def test_a_separator_before_the_checksum_only_where_it_is_missing(
 
 
 # What makes no record
+
+
 def test_what_does_not_fit_is_not_written() -> None:
     for out, at in ((bytearray(133), 0), (bytearray(134), 1), (bytearray(200), -1)):
         before = bytes(out)

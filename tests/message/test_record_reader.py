@@ -18,8 +18,9 @@ from rocketq.message.record.reader import (
 from rocketq.message.record.writer import InvalidRecord, new_record, write_blank
 from tests.message.records import SPECIFIED_RECORD, fields
 
-
 # There and back
+
+
 def with_host_bits(values: dict[str, Any]) -> int:
     """The flag as it is stored: its IPv6 bits tell the sizes of the hosts."""
     sys_flag: int = values["sys_flag"] & ~0x30
@@ -100,6 +101,8 @@ def test_messages_outlive_the_buffer_they_came_in() -> None:
 
 
 # The checksum in the properties
+
+
 @given(fields, st.data())
 def test_one_changed_bit_is_noticed_with_the_checksum(
     values: dict[str, Any], data: st.DataObject
@@ -129,6 +132,8 @@ def test_a_checksum_that_is_no_number_was_damaged() -> None:
 
 
 # Damage
+
+
 @given(fields, st.data())
 def test_a_changed_body_is_noticed(values: dict[str, Any], data: st.DataObject) -> None:
     if not values["body"]:

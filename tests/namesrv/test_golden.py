@@ -29,7 +29,14 @@ from rocketq.remoting.wire.frame import decode_frame
 WIRE = Path(__file__).parent.parent / "golden" / "wire"
 LINKS = {"broker-namesrv", "client-namesrv", "namesrv"}
 # What Java's NameServer takes from its system, or does not have.
-OWN_KEYS = {*settings(AccessSettings), *settings(TlsSettings), *settings(EntranceSettings)}
+LIMITS = {
+    "maxBrokersPerConnection",
+    "maxKvConfigBytes",
+    "maxRegisteredBrokers",
+    "maxRegisteredTopics",
+    "maxRouteEntries",
+}
+OWN_KEYS = LIMITS.union(*map(settings, (AccessSettings, TlsSettings, EntranceSettings)))
 
 
 class Exchange:

@@ -109,7 +109,7 @@ async def test_news_that_come_meanwhile_have_the_last_word(tmp_path: Path) -> No
 
 
 async def test_nobody_has_a_second_large_registration_waiting(tmp_path: Path) -> None:
-    body = register_body({f"t{number}": 6 for number in range(5_000)})
+    body = register_body({f"t{number}": 6 for number in range(40_000)})
     async with running(config(tmp_path)) as caller:
         answers = await asyncio.gather(
             *(caller.register(body=body, address=f"10.0.0.{n}:10911") for n in range(3))

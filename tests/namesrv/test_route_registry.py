@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from rocketq.common.clock import ManualClock
+from rocketq.common.slices import at_once
 from rocketq.namesrv.registration import (
     BrokerAddress,
     Master,
@@ -145,7 +146,7 @@ def test_a_slave_without_master_is_told_of_none(registry: RouteRegistry) -> None
 
 def test_the_same_data_version_leaves_known_topics_as_they_are(registry: RouteRegistry) -> None:
     registry.register(registration())
-    registry.wipe_write_permission("a")
+    at_once(registry.wiping_write_permission("a"))
     registry.register(registration(topics={"TBW102": 7, "orders": 6, "new": 6}))
 
     assert permissions(registry, "orders") == {"a": 4}
@@ -156,7 +157,7 @@ def test_another_data_version_brings_the_brokers_own_settings_back(
     registry: RouteRegistry,
 ) -> None:
     registry.register(registration())
-    registry.wipe_write_permission("a")
+    at_once(registry.wiping_write_permission("a"))
     registry.register(registration(data_version=SECOND))
 
     assert permissions(registry, "orders") == {"a": 6}
@@ -318,11 +319,11 @@ def test_write_permission_is_wiped_and_added_for_one_broker(registry: RouteRegis
     registry.register(registration("a"))
     registry.register(registration("b"))
 
-    assert registry.wipe_write_permission("a") == 2
+    assert at_once(registry.wiping_write_permission("a")) == 2
     assert permissions(registry, "TBW102") == {"a": 5, "b": 7}
-    assert registry.add_write_permission("a") == 2
+    assert at_once(registry.adding_write_permission("a")) == 2
     assert permissions(registry, "TBW102") == {"a": 6, "b": 7}
-    assert registry.wipe_write_permission("nobody") == 0
+    assert at_once(registry.wiping_write_permission("nobody")) == 0
 
 
 def test_a_topic_is_deleted_everywhere_or_in_one_cluster(registry: RouteRegistry) -> None:
@@ -351,9 +352,9 @@ def test_topics_are_listed_by_cluster_and_by_flag(registry: RouteRegistry) -> No
     registry.register(registration("b", cluster="d", topics={"orders": 6, "only-b": 6}))
     registry.register_topic("unit", [queue_data("a", flag=1)])
 
-    assert set(registry.topics_of_cluster("d")) == {"orders", "only-b"}
-    assert list(registry.topics_of_cluster("nowhere")) == []
-    assert list(registry.topics_with_flags(lambda flag: bool(flag & 1))) == ["unit"]
+    assert set(at_once(registry.topics_of_cluster("d"))) == {"orders", "only-b"}
+    assert at_once(registry.topics_of_cluster("nowhere")) == []
+    assert at_once(registry.topics_with_flags(lambda flag: bool(flag & 1))) == ["unit"]
 
 
 # Encoded routes

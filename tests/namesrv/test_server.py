@@ -34,7 +34,7 @@ from rocketq.remoting.link.client import RemotingClient
 from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.server import RemotingServer
 from rocketq.remoting.wire.command import Command
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1}
 
@@ -66,7 +66,7 @@ class Caller:
         command = Command.request(header, body, ext=ext)
         if version is not None:
             command.version = version
-        return await self._client.call(self.server.address, command)
+        return await self._client.call(self.server.address, command, PATIENCE_S)
 
     async def register(
         self,

@@ -104,6 +104,8 @@ async def test_entries_of_properties_always_end_with_their_separator(tmp_path: P
 
 
 # What is refused
+
+
 async def refused_with(tmp_path: Path, status: PutStatus, **fields: object) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=1 << 20, max_message_size=1000)
     async with MessageStore(config) as store:
@@ -199,6 +201,8 @@ async def test_flags_stop_and_resume_writing(tmp_path: Path) -> None:
 
 
 # Files
+
+
 async def test_a_record_leaves_room_for_the_blank_one_that_ends_its_file(tmp_path: Path) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=4096)
     async with MessageStore(config) as store:
@@ -258,6 +262,8 @@ async def test_log_files_are_spread_over_several_folders(tmp_path: Path) -> None
 
 
 # Batches
+
+
 def batch(*parts: Message, **fields: object) -> object:
     return message(encode_batch(parts), **fields)  # type: ignore[arg-type]
 
@@ -330,6 +336,8 @@ async def test_a_batch_is_refused_whole(tmp_path: Path) -> None:
 
 
 # The checksum in the properties
+
+
 async def test_the_property_checksum_is_written_when_asked_for(tmp_path: Path) -> None:
     config = small_config(tmp_path, enabled_append_prop_crc=True)
     async with MessageStore(config) as store:
@@ -353,6 +361,8 @@ async def test_the_checksum_of_another_record_is_not_kept(tmp_path: Path) -> Non
 
 
 # What is derived
+
+
 async def test_entries_hold_the_hash_of_the_tag(tmp_path: Path) -> None:
     async with MessageStore(small_config(tmp_path)) as store:
         for tag in ("TagA", "Größe", "😀", None):

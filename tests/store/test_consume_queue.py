@@ -184,6 +184,8 @@ async def test_the_last_queue_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 # What vanished while the store was closed
+
+
 async def fill_and_age(root: Path) -> None:
     """A queue whose messages lie so far back that no start reads them."""
     async with MessageStore(big_config(root)) as store:

@@ -258,6 +258,8 @@ async def test_a_really_full_disk_is_survived(small_disk: Path) -> None:
 
 
 # Files that are waited for, made or given up at the wrong moment
+
+
 class WatchedDisk(FaultyDisk):
     """Its syncs wait until they are let go, and tell whose descriptor they were given."""
 

@@ -76,6 +76,8 @@ async def test_closing_makes_everything_durable(tmp_path: Path) -> None:
 
 
 # SYNC_FLUSH
+
+
 async def test_a_message_is_invisible_until_it_is_flushed(tmp_path: Path) -> None:
     disk = SlowDisk()
     heard: list[int] = []
@@ -192,6 +194,8 @@ async def test_batches_become_visible_together(tmp_path: Path) -> None:
 
 
 # A flush that fails
+
+
 async def test_a_failed_flush_is_never_followed_by_an_acknowledgement(tmp_path: Path) -> None:
     disk = FaultyDisk()
     store = MessageStore(sync_config(tmp_path), disk=disk)
@@ -250,6 +254,8 @@ async def test_a_failed_flush_of_a_queue_stops_writing(tmp_path: Path) -> None:
 
 
 # The checkpoint
+
+
 def checkpoint_of(root: Path) -> Checkpoint:
     checkpoint = Checkpoint(root / "checkpoint", Disk())
     checkpoint.load()

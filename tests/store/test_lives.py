@@ -190,6 +190,8 @@ async def test_without_the_notes_the_queues_tell_which_life_it_is(tmp_path: Path
 
 
 # The notes
+
+
 async def test_a_note_is_on_the_disk_before_any_message_behind_it(tmp_path: Path) -> None:
     disk = FaultyDisk()
     config = small_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
@@ -259,6 +261,8 @@ async def test_deleting_what_does_not_exist_leaves_no_note(tmp_path: Path) -> No
 
 
 # Copies of the log
+
+
 async def test_a_copy_of_the_log_takes_over_where_topics_begin(tmp_path: Path) -> None:
     config = small_config(tmp_path / "master")
     async with MessageStore(config) as store:

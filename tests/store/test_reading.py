@@ -125,6 +125,8 @@ async def test_a_queue_without_messages_says_so(config: StoreConfig) -> None:
 
 
 # Filters
+
+
 async def test_a_tag_filter_passes_by_code(config: StoreConfig) -> None:
     async with MessageStore(config) as store:
         for number in range(20):
@@ -153,6 +155,8 @@ async def test_an_sql_filter_sees_the_properties(config: StoreConfig) -> None:
 
 
 # Single messages
+
+
 async def test_a_message_is_found_by_its_place_and_by_its_number(config: StoreConfig) -> None:
     async with MessageStore(config) as store:
         results = [store.append(message(b"%d" % number)) for number in range(5)]
@@ -174,6 +178,8 @@ async def test_a_message_is_found_by_its_place_and_by_its_number(config: StoreCo
 
 
 # By key
+
+
 async def test_a_message_is_found_by_each_of_its_keys(config: StoreConfig) -> None:
     async with MessageStore(config) as store:
         store.append(message(b"both", keys="k1 k2", unique_key="u1"))
@@ -223,6 +229,8 @@ async def test_keys_are_found_within_a_range_of_time(tmp_path: Path) -> None:
 
 
 # By time
+
+
 async def test_an_offset_is_found_by_time(tmp_path: Path) -> None:
     clock = ManualClock(1_700_000_000_000)
     async with MessageStore(small_config(tmp_path), clock=clock) as store:

@@ -163,6 +163,8 @@ def change_log(root: Path, position: int, change: Callable[[bytearray, int], Non
 
 
 # Nothing is damaged
+
+
 def test_a_stopped_store_is_complete(stopped: Template) -> None:
     with copy_of(stopped) as root:
         assert not (root / "abort").exists()
@@ -256,6 +258,8 @@ def test_queues_are_made_anew_when_somebody_deletes_them(tmp_path: Path) -> None
 
 
 # The log is damaged
+
+
 @slow_examples
 @given(st.data())
 def test_a_torn_last_record_is_cut_off(killed: Template, data: st.DataObject) -> None:
@@ -479,6 +483,8 @@ def test_an_empty_last_file_is_one_whose_making_was_interrupted(stopped: Templat
 
 
 # Derived data is damaged
+
+
 def derived_files(root: Path) -> list[Path]:
     found = [*root.glob("consumequeue/*/*/*"), *root.glob("index/*")]
     return sorted(found)

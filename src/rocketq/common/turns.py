@@ -10,8 +10,10 @@ its turn.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final, TypeVar
+
+from rocketq.common.slices import Slices
 
 T = TypeVar("T")
 
@@ -51,6 +53,17 @@ class Turns:
         finally:
             if is_ours:
                 self._turn.release()
+
+    async def do(self, work: Slices[T]) -> T:
+        """Work that says itself where it may be interrupted; returns its result."""
+        results: list[T] = []
+
+        def steps() -> Iterator[None]:
+            results.append((yield from work))
+
+        async for _ in self.over(steps()):
+            pass
+        return results[0]
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Work of Python's that touches nothing of the loop's, in a thread.

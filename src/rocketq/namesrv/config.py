@@ -5,6 +5,7 @@ existing file loads without a warning; one event loop needs none of them, and th
 nothing here.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import check_ranges
 from rocketq.common.files import write_atomically
+from rocketq.namesrv.registration import Limits
 from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, networks
 from rocketq.remoting.tls.settings import TlsSettings
@@ -36,6 +38,11 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "scan_not_active_broker_interval": (1, _DAY_MS),
     "un_register_broker_queue_capacity": _CAPACITY,
     "wait_seconds_for_service": (0, _DAY_S),
+    "max_registered_brokers": (1, 1_000_000),
+    "max_brokers_per_connection": (1, 100_000),
+    "max_registered_topics": (1, 10_000_000),
+    "max_route_entries": (1, 100_000_000),
+    "max_kv_config_bytes": (1_024, 64 << 20),
     "server_channel_max_idle_time_seconds": (0, _DAY_S),
     "server_socket_backlog": (1, 65_535),
     "server_socket_snd_buf_size": _BYTES,
@@ -79,6 +86,13 @@ class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
     support_acting_master: bool = False
     notify_min_broker_id_changed: bool = False
 
+    # How much brokers and operators may bring, rocketq's own: see docs/security.md.
+    max_registered_brokers: int = 10_000
+    max_brokers_per_connection: int = 64
+    max_registered_topics: int = 200_000
+    max_route_entries: int = 2_000_000
+    max_kv_config_bytes: int = 4 << 20
+
     # Clients.
     order_message_enable: bool = False
     enable_all_topic_list: bool = True
@@ -119,6 +133,15 @@ class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
 
     @property
+    def limits(self) -> Limits:
+        return Limits(
+            brokers=self.max_registered_brokers,
+            brokers_per_connection=self.max_brokers_per_connection,
+            topics=self.max_registered_topics,
+            entries=self.max_route_entries,
+        )
+
+    @property
     def locked_keys(self) -> frozenset[str]:
         """The keys an administrator may not change over the wire."""
         listed = (key.strip() for key in self.config_black_list.split(";"))
@@ -130,12 +153,15 @@ class LiveConfig:
 
     def __init__(self, config: NamesrvConfig) -> None:
         self.current = config
+        self._writing = asyncio.Lock()
 
-    def update(self, changes: Mapping[str, str]) -> None:
+    async def update(self, changes: Mapping[str, str]) -> None:
         """Take changed keys over, and write all keys to `configStorePath`."""
         self.current = config_text.update(self.current, changes)
-        kept = config_text.to_properties(self.current)
-        write_atomically(Path(self.current.config_store_path), _lines(kept).encode())
+        async with self._writing:
+            kept = config_text.to_properties(self.current)
+            path = Path(self.current.config_store_path)
+            await asyncio.to_thread(write_atomically, path, _lines(kept).encode())
 
     def text(self) -> str:
         """All options as `key=value` lines, in the order of their keys."""

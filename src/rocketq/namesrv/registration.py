@@ -55,6 +55,8 @@ class LiveBroker:
     data_version: DataVersion
     connection: object
     ha_address: str
+    broker_name: str = ""
+    broker_id: int = 0
 
     def is_expired(self, now_ms: int) -> bool:
         return self.updated_ms + self.timeout_ms < now_ms
@@ -70,4 +72,32 @@ class MinimumIdChange(NamedTuple):
 
 
 class RegistrationRefused(Exception):
-    """A registration that would leave the tables wrong."""
+    """A registration that would leave the tables wrong, or larger than they may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much brokers may bring: whoever reaches the port can call itself one."""
+
+    brokers: int = 10_000
+    brokers_per_connection: int = 64
+    topics: int = 200_000
+    entries: int = 2_000_000
+    """Queues of a topic on a broker, where topics that have the same count once."""
+
+
+# Of names and addresses. The longest that RocketMQ makes are of retry topics: a group and a topic.
+LONGEST_NAME: Final = 512
+MOST_MEMBERS: Final = 128
+"""Brokers of one name."""
+MOST_FILTER_SERVERS: Final = 16
+
+
+def why_refused(new: Registration) -> str | None:
+    """What is wrong with a registration, whatever else there is."""
+    names = (new.cluster, new.broker_name, new.address, new.ha_address, new.zone or "")
+    if max(map(len, (*names, *new.filter_servers))) > LONGEST_NAME:
+        return f"a name has more than {LONGEST_NAME} characters"
+    if len(new.filter_servers) > MOST_FILTER_SERVERS:
+        return f"it has more than {MOST_FILTER_SERVERS} filter servers"
+    return None

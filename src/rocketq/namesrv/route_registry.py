@@ -24,13 +24,17 @@ from rocketq.common.slices import Slices, at_once
 from rocketq.message.flags import Permission
 from rocketq.namesrv.registration import (
     DEFAULT_HEARTBEAT_TIMEOUT_MS,
+    LONGEST_NAME,
     MASTER_ID,
+    MOST_MEMBERS,
     BrokerAddress,
+    Limits,
     LiveBroker,
     Master,
     MinimumIdChange,
     Registration,
     RegistrationRefused,
+    why_refused,
 )
 from rocketq.remoting.bodies.registration import DataVersion, TopicQueueMappingInfo
 from rocketq.remoting.bodies.route import BrokerData, QueueData, TopicRouteData
@@ -50,22 +54,49 @@ class RouteForm(NamedTuple):
     acting_master: bool
 
 
+class _Tally:
+    """How many entries all `TopicQueues` of a registry have."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries = 0
+
+
 class TopicQueues:
     """The queues of a topic on all its brokers; one object for all topics that have the same.
 
-    Never changed once made, but for `encoded`: the route texts made from it, each with the
-    generation of the broker table it was made from.
+    Never changed once made.
     """
 
-    __slots__ = ("__weakref__", "by_broker", "encoded")
+    __slots__ = ("__weakref__", "_tally", "by_broker")
 
-    def __init__(self, by_broker: dict[str, QueueData]) -> None:
+    def __init__(self, by_broker: dict[str, QueueData], tally: _Tally) -> None:
         self.by_broker = by_broker
-        self.encoded: dict[RouteForm, tuple[int, bytes | None]] = {}
+        self._tally = tally
+        tally.entries += len(by_broker)
+
+    def __del__(self) -> None:
+        self._tally.entries -= len(self.by_broker)
 
 
-# Topics that are changed in one slice of long work.
+class RouteKey(NamedTuple):
+    """What the text of a route depends on, besides the brokers."""
+
+    queues: TopicQueues
+    form: RouteForm
+    topic: str
+    """Only where the route is of this topic alone."""
+    order_conf: str | None
+
+
+# Topics that are looked at in one slice of long work, and entries that are made in one: to make
+# one takes some microseconds.
 _SLICE: Final = 1000
+_SLICE_ENTRIES: Final = 4_000
+_SLICE_TOPICS_LOOKED_AT: Final = 20_000
+# What the texts of routes may take together. They are made again when they are asked for.
+_TEXT_BYTES: Final = 64 << 20
 
 
 class RouteRegistry:
@@ -82,27 +113,33 @@ class RouteRegistry:
         on_minimum_id_change: Callable[[MinimumIdChange], None] = lambda change: None,
         on_new_broker: Callable[[str], None] = lambda broker_name: None,
         on_long_work: Callable[[Slices[None]], None] = at_once,
+        limits: Callable[[], Limits] = Limits,
     ) -> None:
         """`on_long_work` is handed what may be done in slices, and begins with it."""
+        self._limits = limits
+        self._tally = _Tally()
         self._clock = clock
         self._on_new_broker = on_new_broker
         self._on_minimum_id_change = on_minimum_id_change
         self._on_long_work = on_long_work
         # Brokers that are gone while some of their topics are still to be taken away.
         self._leaving: set[str] = set()
+        self._is_dropping = False
         self._topics: dict[str, TopicQueues] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[BrokerAddress, LiveBroker] = {}
+        self._by_connection: dict[object, set[BrokerAddress]] = {}
         self._filter_servers: dict[BrokerAddress, tuple[str, ...]] = {}
         self._queue_mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
         self._shared: WeakValueDictionary[tuple[QueueData, ...], TopicQueues] = (
             WeakValueDictionary()
         )
-        # Counts changes to what routes say besides queues; older route texts are stale.
-        self._generation = 0
-        # Routes of ordered and static topics name the topic's own settings, so no two share.
-        self._own_routes: dict[tuple[str, RouteForm, str | None], bytes] = {}
+        self._mapped_queues = 0
+        self.text_version = 0
+        """Another one when texts made before are worth nothing."""
+        self._texts: dict[RouteKey, bytes] = {}
+        self._text_bytes = 0
 
     # Brokers come and go
 
@@ -110,7 +147,8 @@ class RouteRegistry:
         """Take over what a broker says of itself; for a slave, answer with its master.
 
         Raises `RegistrationRefused` when a broker not yet known brings a single topic: that
-        is the form of an update, and would make all its other topics unknown.
+        is the form of an update, and would make all its other topics unknown. And when there
+        would be too many brokers; of too many topics those that are new are left out.
         """
         return at_once(self.registering(new, delete_missing_topics=delete_missing_topics))
 
@@ -118,9 +156,13 @@ class RouteRegistry:
         self, new: Registration, *, delete_missing_topics: bool = False
     ) -> Slices[Master | None]:
         """The same in slices. Whoever calls this has one under way for each broker."""
+        refusal = why_refused(new)
+        if refusal is not None:
+            raise RegistrationRefused(refusal)
         if new.broker_name in self._leaving:
             yield from self._drop_broker_topics(new.broker_name)
         key = BrokerAddress(new.cluster, new.address)
+        self._check_room(key, new)
         known = self._brokers.get(new.broker_name)
         addresses = dict(known.broker_addrs) if known is not None else {}
         minimum_before = min(addresses, default=MASTER_ID)
@@ -136,8 +178,10 @@ class RouteRegistry:
                 "broker %s at %s is ignored: %s holds id %d with a newer state version",
                 new.broker_name, new.address, holder, new.broker_id,
             )  # fmt: skip
-            self._live.pop(key, None)
+            self._forget_live(key)
             return None
+        if holder is None and len(addresses) >= MOST_MEMBERS:
+            raise RegistrationRefused(f"{new.broker_name} has {MOST_MEMBERS} addresses already")
         if holder is None and len(new.topics) == 1:
             raise RegistrationRefused(
                 f"broker {new.broker_name} at {new.address} is not yet known and brings one topic"
@@ -156,7 +200,9 @@ class RouteRegistry:
         )
         if broker != known:
             self._brokers[new.broker_name] = broker
-            self._routes_changed()
+            self._forget_texts()
+        if known is not None and known.cluster != new.cluster:
+            self._leave_clusters(new.broker_name)
         self._clusters.setdefault(new.cluster, set()).add(new.broker_name)
 
         is_prime_slave = (
@@ -164,18 +210,22 @@ class RouteRegistry:
             and new.broker_id != MASTER_ID
             and new.broker_id == min(addresses)
         )
+        self._forget_live(key)
         self._live[key] = LiveBroker(
             self._clock.now_ms(),
             new.heartbeat_timeout_ms or DEFAULT_HEARTBEAT_TIMEOUT_MS,
             new.data_version,
             new.connection,
             new.ha_address,
+            new.broker_name,
+            new.broker_id,
         )
+        self._by_connection.setdefault(new.connection, set()).add(key)
         if self._filter_servers.get(key, ()) != new.filter_servers:
             self._filter_servers[key] = new.filter_servers
             if not new.filter_servers:
                 del self._filter_servers[key]
-            self._routes_changed()
+            self._forget_texts()
         if new.broker_id == MASTER_ID or is_prime_slave:
             yield from self._take_topics(
                 new,
@@ -198,6 +248,33 @@ class RouteRegistry:
             return None
         return self._master_of(broker)
 
+    def _check_room(self, key: BrokerAddress, new: Registration) -> None:
+        """Refuse one broker too many; those that are known stay welcome."""
+        limits = self._limits()
+        if key in self._live:
+            return
+        if len(self._live) >= limits.brokers:
+            raise RegistrationRefused(f"{limits.brokers} brokers are registered already")
+        brought = self._by_connection.get(new.connection, ())
+        if new.connection is not None and len(brought) >= limits.brokers_per_connection:
+            raise RegistrationRefused(
+                f"{limits.brokers_per_connection} brokers came over this connection already"
+            )
+
+    def _forget_live(self, key: BrokerAddress) -> None:
+        live = self._live.pop(key, None)
+        if live is not None:
+            brought = self._by_connection[live.connection]
+            brought.discard(key)
+            if not brought:
+                del self._by_connection[live.connection]
+
+    def _leave_clusters(self, broker_name: str) -> None:
+        for cluster, names in list(self._clusters.items()):
+            names.discard(broker_name)
+            if not names:
+                del self._clusters[cluster]
+
     def _is_newer(self, holder: str, new: Registration) -> bool:
         live = self._live.get(BrokerAddress(new.cluster, holder))
         return live is not None and live.data_version.state_version > new.data_version.state_version
@@ -216,20 +293,52 @@ class RouteRegistry:
         if delete_missing and not new.queue_mappings and len(new.topics) > 1:
             yield from self._drop_missing(new)
         changes = _Changes(self)
+        limits = self._limits()
+        left_out = 0
         for number, (topic, queues) in enumerate(new.topics.items(), 1):
-            if number % _SLICE == 0:
+            if number % _SLICE == 0 or changes.made >= _SLICE_ENTRIES:
+                changes.made = 0
                 yield
                 if not self._is_live(new):
                     return
             if read_only:
                 queues = replace(queues, perm=queues.perm & ~Permission.WRITE)
             before = self._topics.get(topic)
-            if rewrite or before is None or new.broker_name not in before.by_broker:
-                self._topics[topic] = changes.with_queues(before, queues)
+            if before is not None and not rewrite and new.broker_name in before.by_broker:
+                continue
+            is_full = before is None and len(self._topics) >= limits.topics
+            if is_full or self._tally.entries >= limits.entries or len(topic) > LONGEST_NAME:
+                left_out += 1
+                continue
+            self._topics[topic] = changes.with_queues(before, queues)
+        if left_out:
+            logger.warning(
+                "%d topics of broker %s are left out: there are %d topics with %d entries",
+                *(left_out, new.broker_name, len(self._topics), self._tally.entries),
+            )
         if rewrite and new.queue_mappings:
-            for topic, mapping in new.queue_mappings.items():
+            yield from self._take_mappings(new)
+
+    def _take_mappings(self, new: Registration) -> Slices[None]:
+        for number, (topic, mapping) in enumerate(new.queue_mappings.items(), 1):
+            if number % _SLICE == 0:
+                yield
+                if not self._is_live(new):
+                    return
+            self._forget_mapping(topic, new.broker_name)
+            size = _mapped(mapping)
+            if topic in self._topics and self._mapped_queues + size <= self._limits().entries:
                 self._queue_mappings.setdefault(topic, {})[new.broker_name] = mapping
-            self._own_routes.clear()
+                self._mapped_queues += size
+        self._forget_texts()
+
+    def _forget_mapping(self, topic: str, broker_name: str) -> None:
+        mappings = self._queue_mappings.get(topic)
+        mapping = mappings.pop(broker_name, None) if mappings else None
+        if mapping is not None:
+            self._mapped_queues -= _mapped(mapping)
+            if not mappings:
+                del self._queue_mappings[topic]
 
     def _drop_missing(self, new: Registration) -> Slices[None]:
         """Take away what a broker no longer has."""
@@ -239,7 +348,7 @@ class RouteRegistry:
                 yield
                 if not self._is_live(new):
                     return
-            self._drop_queues(
+            yield from self._drop_queues(
                 [topic for topic in known[start : start + _SLICE] if topic not in new.topics],
                 {new.broker_name},
             )
@@ -251,64 +360,82 @@ class RouteRegistry:
 
     def unregister(self, leaving: BrokerAddress, broker_name: str, broker_id: int) -> None:
         """Forget an address, and with the last address of a broker name its topics."""
-        self._live.pop(leaving, None)
+        self._forget_live(leaving)
         if self._filter_servers.pop(leaving, None) is not None:
-            self._routes_changed()
+            self._forget_texts()
         broker = self._brokers.get(broker_name)
         if broker is None or leaving.address not in broker.broker_addrs.values():
             return
         logger.info("broker %s at %s is gone", broker_name, leaving.address)
         addresses = {i: a for i, a in broker.broker_addrs.items() if a != leaving.address}
-        self._routes_changed()
+        self._forget_texts()
         if not addresses:
             del self._brokers[broker_name]
-            for cluster, names in list(self._clusters.items()):
-                names.discard(broker_name)
-                if not names:
-                    del self._clusters[cluster]
+            self._leave_clusters(broker_name)
             self._leaving.add(broker_name)
-            self._on_long_work(self._drop_broker_topics(broker_name))
+            if not self._is_dropping:
+                self._is_dropping = True
+                self._on_long_work(self._drop_leaving())
             return
         self._brokers[broker_name] = replace(broker, broker_addrs=addresses)
         if broker.enable_acting_master and MASTER_ID not in addresses:
-            self._change_permissions(broker_name, lambda perm: perm & ~Permission.WRITE)
+            self._on_long_work(self._without_write_permission(broker_name))
         if broker_id == min(broker.broker_addrs):
             self._on_minimum_id_change(
                 MinimumIdChange(broker_name, addresses, leaving.address, None)
             )
 
+    def _drop_leaving(self) -> Slices[None]:
+        """Take away the topics of brokers that are gone, of all of them in one pass.
+
+        Whoever leaves meanwhile has to wait for the next one.
+        """
+        try:
+            while self._leaving:
+                yield from self._drop_topics_of(set(self._leaving))
+        finally:
+            self._is_dropping = False
+
     def _drop_broker_topics(self, broker_name: str) -> Slices[None]:
-        """Take away the topics of a broker that is gone, unless somebody else has done it."""
+        """Take away the topics of a broker that is back before that was done."""
+        yield from self._drop_topics_of({broker_name})
+
+    def _drop_topics_of(self, broker_names: set[str]) -> Slices[None]:
         topics = list(self._topics)
         for start in range(0, len(topics), _SLICE):
             if start:
                 yield
-                if broker_name not in self._leaving:
+                broker_names &= self._leaving  # others have done it for some
+                if not broker_names:
                     return
-            self._drop_queues(topics[start : start + _SLICE], {broker_name})
-        self._leaving.discard(broker_name)
+            yield from self._drop_queues(topics[start : start + _SLICE], broker_names)
+        self._leaving -= broker_names
 
     def unregister_address(self, leaving: BrokerAddress) -> None:
         """Forget a broker of which only the address is known: it fell silent."""
-        for broker in list(self._brokers.values()):
-            for broker_id, address in broker.broker_addrs.items():
-                if address == leaving.address and broker.cluster == leaving.cluster:
-                    self.unregister(leaving, broker.broker_name, broker_id)
-                    return
-        self._live.pop(leaving, None)
+        live = self._live.get(leaving)
+        broker = self._brokers.get(live.broker_name) if live is not None else None
+        if live is not None and broker is not None and broker.cluster == leaving.cluster:
+            self.unregister(leaving, live.broker_name, live.broker_id)
+        self._forget_live(leaving)
 
     def connection_closed(self, connection: object) -> None:
         """Forget the brokers that registered over a connection."""
-        for key in [k for k, live in self._live.items() if live.connection is connection]:
+        for key in list(self._by_connection.get(connection, ())):
             logger.info("connection of the broker at %s closed", key.address)
             self.unregister_address(key)
 
     def remove_expired(self) -> list[object]:
         """Forget brokers not heard of in time; answer with their connections, to be closed."""
+        return at_once(self.removing_expired())
+
+    def removing_expired(self) -> Slices[list[object]]:
+        """The same in slices."""
         now_ms = self._clock.now_ms()
         connections = []
         for key, live in list(self._live.items()):
-            if live.is_expired(now_ms):
+            if live.is_expired(now_ms) and self._live.get(key) is live:
+                yield
                 logger.warning(
                     "broker at %s not heard of for %d ms", key.address, now_ms - live.updated_ms
                 )
@@ -338,52 +465,70 @@ class RouteRegistry:
         if any(entry.broker_name not in self._brokers for entry in entries):
             logger.warning("topic %s names a broker that is not registered", topic)
             return
-        changes = _Changes(self)
-        for entry in entries:
-            self._topics[topic] = changes.with_queues(self._topics.get(topic), entry)
+        before = self._topics.get(topic)
+        limits = self._limits()
+        if before is None and (len(self._topics) >= limits.topics or len(topic) > LONGEST_NAME):
+            logger.warning("topic %.100s is left out: there are %d", topic, len(self._topics))
+            return
+        by_broker = dict(before.by_broker) if before is not None else {}
+        by_broker |= {entry.broker_name: entry for entry in entries}
+        if by_broker and self._tally.entries + len(by_broker) <= limits.entries:
+            self._topics[topic] = self.shared(by_broker)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, or only its queues on the brokers of one cluster."""
         queues = self._topics.get(topic)
         if queues is not None:
             brokers = set(queues.by_broker) if cluster is None else self._clusters.get(cluster, ())
-            self._drop_queues([topic], set(brokers))
+            at_once(self._drop_queues([topic], set(brokers)))
 
-    def wipe_write_permission(self, broker_name: str) -> int:
+    def wiping_write_permission(self, broker_name: str) -> Slices[int]:
         """Take the write bit from every topic of a broker; answer with their number."""
-        return self._change_permissions(broker_name, lambda perm: perm & ~Permission.WRITE)
+        return self._changing_permissions(broker_name, lambda perm: perm & ~Permission.WRITE)
 
-    def add_write_permission(self, broker_name: str) -> int:
+    def adding_write_permission(self, broker_name: str) -> Slices[int]:
         """Make every topic of a broker readable and writable, and nothing else."""
-        return self._change_permissions(
+        return self._changing_permissions(
             broker_name, lambda perm: int(Permission.READ | Permission.WRITE)
         )
 
-    def _change_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
-        changed: dict[TopicQueues, TopicQueues] = {}
-        topics = list(self.topics_of_broker(broker_name))
-        for topic in topics:
-            before = self._topics[topic]
-            if before not in changed:
-                queues = before.by_broker[broker_name]
-                queues = replace(queues, perm=change(queues.perm))
-                changed[before] = self.shared({**before.by_broker, broker_name: queues})
-            self._topics[topic] = changed[before]
-        return len(topics)
+    def _without_write_permission(self, broker_name: str) -> Slices[None]:
+        yield from self.wiping_write_permission(broker_name)
 
-    def _drop_queues(self, topics: Iterable[str], broker_names: set[str]) -> None:
-        self._own_routes.clear()
+    def _changing_permissions(self, broker_name: str, change: Callable[[int], int]) -> Slices[int]:
+        changes = _Changes(self)
+        changed: dict[QueueData, QueueData] = {}
+        count = 0
+        for number, topic in enumerate(list(self._topics), 1):
+            if number % _SLICE == 0 or changes.made >= _SLICE_ENTRIES:
+                changes.made = 0
+                yield
+            before = self._topics.get(topic)
+            if before is None or broker_name not in before.by_broker:
+                continue
+            queues = before.by_broker[broker_name]
+            if queues not in changed:
+                changed[queues] = replace(queues, perm=change(queues.perm))
+            self._topics[topic] = changes.with_queues(before, changed[queues])
+            count += 1
+        return count
+
+    def _drop_queues(self, topics: Iterable[str], broker_names: set[str]) -> Slices[None]:
+        self._forget_texts()
         changes = _Changes(self)
         for topic in topics:
+            if changes.made >= _SLICE_ENTRIES:
+                changes.made = 0
+                yield
             before = self._topics.get(topic)
-            if before is None or broker_names.isdisjoint(before.by_broker):
+            gone = broker_names & before.by_broker.keys() if before is not None else ()
+            if before is None or not gone:
                 continue
-            for broker_name in broker_names:
-                self._queue_mappings.get(topic, {}).pop(broker_name, None)
+            for broker_name in gone:
+                self._forget_mapping(topic, broker_name)
             after = changes.without_brokers(before, broker_names)
             if after is None:
                 del self._topics[topic]
-                self._queue_mappings.pop(topic, None)
             else:
                 self._topics[topic] = after
 
@@ -392,7 +537,8 @@ class RouteRegistry:
         key = tuple(by_broker[name] for name in sorted(by_broker))
         queues = self._shared.get(key)
         if queues is None:
-            queues = self._shared[key] = TopicQueues({q.broker_name: q for q in key})
+            by_name = {queue.broker_name: queue for queue in key}
+            queues = self._shared[key] = TopicQueues(by_name, self._tally)
         return queues
 
     # Questions
@@ -415,15 +561,32 @@ class RouteRegistry:
     def topics_of_broker(self, broker_name: str) -> Iterator[str]:
         return (t for t, queues in self._topics.items() if broker_name in queues.by_broker)
 
-    def topics_of_cluster(self, cluster: str) -> Iterator[str]:
-        names = self._clusters.get(cluster, set())
-        return (t for t, q in self._topics.items() if not names.isdisjoint(q.by_broker))
+    def topics_of_cluster(self, cluster: str) -> Slices[list[str]]:
+        names = frozenset(self._clusters.get(cluster, ()))
+        return self._chosen(lambda queues: not names.isdisjoint(queues.by_broker))
 
-    def topics_with_flags(self, wanted: Callable[[int], bool]) -> Iterator[str]:
+    def topics_with_flags(self, wanted: Callable[[int], bool]) -> Slices[list[str]]:
         """Topics chosen by their system flag, as their first broker reports it."""
-        for topic, queues in self._topics.items():
-            if wanted(next(iter(queues.by_broker.values())).topic_sys_flag):
-                yield topic
+        return self._chosen(
+            lambda queues: wanted(next(iter(queues.by_broker.values())).topic_sys_flag)
+        )
+
+    def _chosen(self, wanted: Callable[[TopicQueues], bool]) -> Slices[list[str]]:
+        """In slices: topics by what their queues are, which is looked at once for all alike."""
+        known: dict[TopicQueues, bool] = {}
+        chosen = []
+        looked_at = 0
+        for topic, queues in list(self._topics.items()):
+            if queues not in known:
+                known[queues] = wanted(queues)
+                looked_at += len(queues.by_broker)
+            looked_at += 1
+            if known[queues]:
+                chosen.append(topic)
+            if looked_at >= _SLICE_TOPICS_LOOKED_AT:
+                looked_at = 0
+                yield
+        return chosen
 
     def route(
         self, topic: str, *, acting_master: bool = False, order_conf: str | None = None
@@ -454,50 +617,62 @@ class RouteRegistry:
             topic_queue_mapping_by_broker=self._queue_mappings.get(topic),
         )
 
-    def encoded_route(
-        self, topic: str, form: RouteForm, order_conf: str | None = None
-    ) -> bytes | None:
-        """The text of a route, made once and kept until it changes."""
+    def route_key(self, topic: str, form: RouteForm, order_conf: str | None) -> RouteKey | None:
+        """Under what the text of a route is kept; None when nobody serves the topic."""
         queues = self._topics.get(topic)
         if queues is None:
             return None
         if form.acting_master and topic.startswith(_MEMBERSHIP_TOPIC_PREFIX):
             form = form._replace(acting_master=False)
-        if order_conf is not None or topic in self._queue_mappings:
-            return self._own_encoded_route(topic, form, order_conf)
-        generation, text = queues.encoded.get(form, _NEVER)
-        if generation != self._generation:
-            text = self._encode(topic, form, None)
-            queues.encoded[form] = (self._generation, text)
-        return text
+        # Routes of ordered and static topics name the topic's own settings, so no two share.
+        is_own = order_conf is not None or topic in self._queue_mappings
+        return RouteKey(queues, form, topic if is_own else "", order_conf)
 
-    def _own_encoded_route(
-        self, topic: str, form: RouteForm, order_conf: str | None
+    def text(self, key: RouteKey) -> bytes | None:
+        """The text of a route, if it was made before and is still right."""
+        return self._texts.get(key)
+
+    def keep_text(self, key: RouteKey, text: bytes) -> None:
+        if self._text_bytes + len(text) > _TEXT_BYTES:
+            self._forget_texts()
+        if len(text) <= _TEXT_BYTES:
+            self._texts[key] = text
+            self._text_bytes += len(text)
+
+    def encoded_route(
+        self, topic: str, form: RouteForm, order_conf: str | None = None
     ) -> bytes | None:
-        key = (topic, form, order_conf)
-        text = self._own_routes.get(key)
+        """The text of a route, made once and kept until it changes."""
+        key = self.route_key(topic, form, order_conf)
+        if key is None:
+            return None
+        text = self.text(key)
         if text is None:
-            text = self._encode(topic, form, order_conf)
-            if text is not None:
-                self._own_routes[key] = text
+            route = self.route(topic, acting_master=key.form.acting_master, order_conf=order_conf)
+            if route is None:
+                return None
+            text = route.encode(standard=form.standard_json)
+            self.keep_text(key, text)
         return text
 
-    def _encode(self, topic: str, form: RouteForm, order_conf: str | None) -> bytes | None:
-        route = self.route(topic, acting_master=form.acting_master, order_conf=order_conf)
-        return None if route is None else route.encode(standard=form.standard_json)
-
-    def _routes_changed(self) -> None:
-        self._generation += 1
-        self._own_routes.clear()
+    def _forget_texts(self) -> None:
+        """What routes say besides queues has changed, or there is no room for more."""
+        self._texts.clear()
+        self._text_bytes = 0
+        self.text_version += 1
 
 
-_NEVER: Final[tuple[int, bytes | None]] = (-1, None)
+def _mapped(mapping: TopicQueueMappingInfo) -> int:
+    """What a mapping counts for: its queues, and itself."""
+    return 1 + len(mapping.curr_id_map or ())
 
 
 class _Changes:
     """Steps from one `TopicQueues` to another, each worked out once for all topics taking it."""
 
     def __init__(self, registry: RouteRegistry) -> None:
+        self.made = 0
+        """How many entries had to be put together anew."""
         self._registry = registry
         self._with: dict[tuple[TopicQueues | None, QueueData], TopicQueues] = {}
         self._without: dict[TopicQueues, TopicQueues | None] = {}
@@ -507,11 +682,13 @@ class _Changes:
         if after is None:
             others = before.by_broker if before is not None else {}
             after = self._registry.shared({**others, queues.broker_name: queues})
+            self.made += len(after.by_broker)
             self._with[before, queues] = after
         return after
 
     def without_brokers(self, before: TopicQueues, names: set[str]) -> TopicQueues | None:
         if before not in self._without:
+            self.made += len(before.by_broker)
             left = {name: q for name, q in before.by_broker.items() if name not in names}
             self._without[before] = self._registry.shared(left) if left else None
         return self._without[before]

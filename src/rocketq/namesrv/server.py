@@ -12,7 +12,8 @@ from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import asked_to_stop, running
-from rocketq.common.slices import Slices, in_slices
+from rocketq.common.slices import Slices
+from rocketq.common.turns import Turns
 from rocketq.namesrv.access import NAMESRV_RULES
 from rocketq.namesrv.config import LiveConfig, NamesrvConfig
 from rocketq.namesrv.kv_config import KvConfig
@@ -52,7 +53,9 @@ class NameServer:
             on_minimum_id_change=self._tell_group,
             on_new_broker=self._broker_arrived,
             on_long_work=self._do_in_slices,
+            limits=lambda: self._config.current.limits,
         )
+        self._turns = Turns()
         self._awaited_brokers: dict[str, asyncio.Event] = {}
         self._kv_config = KvConfig(Path(config.kv_config_path))
         self._tls = ServerTls(config)
@@ -76,10 +79,11 @@ class NameServer:
         self._serving: asyncio.Task[None] | None = None
 
     def _routes(self) -> Handlers:
+        registry, kv_config, config = self._registry, self._kv_config, self._config
         return {
-            **BrokerProcessor(self._registry, self._kv_config, self._config).handlers(),
-            **RouteProcessor(self._registry, self._kv_config, self._config, self._clock).handlers(),
-            **SettingsProcessor(self._kv_config, self._config).handlers(),
+            **BrokerProcessor(registry, kv_config, config, self._turns).handlers(),
+            **RouteProcessor(registry, kv_config, config, self._clock, self._turns).handlers(),
+            **SettingsProcessor(kv_config, config).handlers(),
             **AccessProcessor(self._directory).handlers(),
         }
 
@@ -176,7 +180,7 @@ class NameServer:
         """Removes brokers that fell silent without closing their connection."""
         interval_s = self._config.current.scan_not_active_broker_interval / 1000
         while not await asked_to_stop(stop, within_s=interval_s):
-            for connection in self._registry.remove_expired():
+            for connection in await self._turns.do(self._registry.removing_expired()):
                 if isinstance(connection, Connection):
                     connection.close()
             interval_s = self._config.current.scan_not_active_broker_interval / 1000
@@ -184,7 +188,7 @@ class NameServer:
     def _do_in_slices(self, work: Slices[None]) -> None:
         if next(work, _DONE) is _DONE:
             return  # it was not that long
-        task = asyncio.ensure_future(in_slices(work))
+        task = asyncio.ensure_future(self._turns.do(work))
         self._long_work.add(task)
         task.add_done_callback(self._long_work.discard)
 

@@ -125,6 +125,8 @@ def test_traces_know_what_kind_of_message_it_is(message: Message, kind: int) -> 
 
 
 # Batches
+
+
 @given(
     st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=50), st.integers(200, 900)
 )

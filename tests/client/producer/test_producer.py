@@ -185,6 +185,8 @@ async def test_a_delayed_message_arrives_later(broker: BrokerUnderTest, producer
 
 
 # Batches
+
+
 async def test_a_batch_gives_a_receipt_for_each_message(
     broker: BrokerUnderTest, producer: Producer
 ) -> None:
@@ -265,6 +267,8 @@ async def test_a_failed_batch_fails_every_message_in_it(local_broker: LocalBroke
 
 
 # Namespace, hooks
+
+
 async def test_a_namespace_is_on_the_wire_and_nowhere_else(broker: BrokerUnderTest) -> None:
     topic = broker.new_name("orders")
     async with Producer("group", namesrv=broker.namesrv, namespace="shop") as producer:
@@ -339,6 +343,8 @@ async def test_a_filter_may_refuse_a_message(broker: BrokerUnderTest) -> None:
 
 
 # Life
+
+
 async def test_a_producer_must_be_started_and_not_closed(broker: BrokerUnderTest) -> None:
     producer = Producer("p", namesrv=broker.namesrv)
     message = Message("t", b"x")
@@ -410,6 +416,8 @@ async def test_too_many_unanswered_sends_are_refused(local_broker: LocalBroker) 
 
 
 # Errors
+
+
 async def test_name_servers_that_do_not_answer_are_all_named() -> None:
     async with Producer("p", namesrv="127.0.0.1:1;127.0.0.1:2", send_timeout_s=0.5) as producer:
         with pytest.raises(NameServersUnavailable, match=r"127\.0\.0\.1:1.*|127\.0\.0\.1:2.*") as e:
@@ -490,6 +498,8 @@ def test_a_recall_handle_names_its_broker() -> None:
 
 
 # Brokers that go
+
+
 async def test_a_broker_that_restarts_is_waited_for() -> None:
     """With only one broker, a send goes on trying while its time lasts."""
     with LocalBroker() as broker:

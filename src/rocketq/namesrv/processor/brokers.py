@@ -1,18 +1,20 @@
 """Requests by which brokers make themselves known."""
 
 import asyncio
+import logging
 import zlib
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from rocketq.common.slices import Slices, at_once, in_slices
+from rocketq.common.slices import Slices
+from rocketq.common.turns import Turns
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from rocketq.namesrv.registration import BrokerAddress, Registration, RegistrationRefused
 from rocketq.namesrv.registration_body import read_registration
 from rocketq.namesrv.route_registry import RouteRegistry
 from rocketq.remoting.bodies.registration import DataVersion
-from rocketq.remoting.bodies.route import BrokerMemberGroup, KVTable
+from rocketq.remoting.bodies.route import BrokerMemberGroup
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.namesrv import (
@@ -28,20 +30,27 @@ from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.server import Handlers
 from rocketq.remoting.wire.command import Command
 
-# A registration up to this size is taken over at once, a larger one in slices.
+logger = logging.getLogger(__name__)
+
+# A registration up to this size is begun at once, and nearly always done then; what is left of
+# it, and larger ones, are taken over in slices.
 _SMALL: Final = 64 * 1024
+_SLICES_AT_ONCE: Final = 3
 
 
 class BrokerProcessor:
     """Keeps the registry in step with what brokers report."""
 
-    def __init__(self, registry: RouteRegistry, kv_config: KvConfig, config: LiveConfig) -> None:
+    def __init__(
+        self, registry: RouteRegistry, kv_config: KvConfig, config: LiveConfig, turns: Turns
+    ) -> None:
         self._registry = registry
+        self._turns = turns
         self._kv_config = kv_config
         self._config = config
         # Registrations that are being taken over: those of one broker follow each other, and
         # nobody has a second large one waiting.
-        self._under_way: dict[BrokerAddress, asyncio.Future[None]] = {}
+        self._under_way: dict[BrokerAddress, asyncio.Task[Command]] = {}
         self._bringing_much: set[Connection] = set()
 
     def handlers(self) -> Handlers:
@@ -58,31 +67,37 @@ class BrokerProcessor:
     ) -> Command | Coroutine[Any, Any, Command]:
         header = request.header(RegisterBroker)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
-        is_small = len(request.body) <= _SMALL
-        if is_small and key not in self._under_way:
-            return at_once(self._registering(request, header, connection))
-        if not is_small:
+        work = self._registering(request, header, connection)
+        before = self._under_way.get(key)
+        if len(request.body) > _SMALL:
             if connection in self._bringing_much:
                 raise RequestRejected(
                     ResponseCode.SYSTEM_BUSY, "another registration is being taken over"
                 )
             self._bringing_much.add(connection)
-        return self._register_in_slices(key, request, header, connection)
+        elif before is None:
+            try:
+                for _ in range(_SLICES_AT_ONCE):
+                    next(work)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+        task = asyncio.ensure_future(self._go_on(work, before))
+        self._under_way[key] = task
 
-    async def _register_in_slices(
-        self, key: BrokerAddress, request: Command, header: RegisterBroker, connection: Connection
-    ) -> Command:
-        before = self._under_way.get(key)
-        done = self._under_way[key] = asyncio.get_running_loop().create_future()
-        try:
-            if before is not None:
-                await asyncio.wait([before])
-            return await in_slices(self._registering(request, header, connection))
-        finally:
-            done.set_result(None)
-            if self._under_way.get(key) is done:
+        def ended(task: asyncio.Task[Command]) -> None:
+            if self._under_way.get(key) is task:
                 del self._under_way[key]
             self._bringing_much.discard(connection)
+            if not task.cancelled():
+                task.exception()  # whoever asked may be gone
+
+        task.add_done_callback(ended)
+        return _answer(task)
+
+    async def _go_on(self, work: Slices[Command], before: asyncio.Task[Command] | None) -> Command:
+        if before is not None:
+            await asyncio.wait([before])
+        return await self._turns.do(work)
 
     def _registering(
         self, request: Command, header: RegisterBroker, connection: Connection
@@ -113,15 +128,15 @@ class BrokerProcessor:
                 ),
                 delete_missing_topics=config.delete_topic_with_broker_registration,
             )
-        except RegistrationRefused:
+        except RegistrationRefused as refusal:
+            logger.warning("%s at %s: %s", header.broker_name, header.broker_addr, refusal)
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "register broker failed") from None
         reply = RegisterBrokerResponse(
             master_addr=master.address if master else None,
             ha_server_addr=master.ha_address if master else None,
         )
-        ordered = self._kv_config.namespace(ORDER_TOPIC_NAMESPACE)
-        if ordered and config.return_order_topic_config_to_broker:
-            return request.reply(reply, KVTable(table=dict(ordered)).encode())
+        if config.return_order_topic_config_to_broker:
+            return request.reply(reply, self._kv_config.encoded(ORDER_TOPIC_NAMESPACE) or b"")
         return request.reply(reply)
 
     def _unregister(self, request: Command, connection: Connection) -> Command:
@@ -156,3 +171,8 @@ class BrokerProcessor:
             broker_addrs=dict(self._registry.member_addresses(header.broker_name)),
         )
         return request.reply(body=group.encode())
+
+
+async def _answer(task: asyncio.Task[Command]) -> Command:
+    """A registration that was begun goes on, also when its connection is gone."""
+    return await asyncio.shield(task)

@@ -2,8 +2,7 @@
 
 from rocketq.common.config import ConfigError, parse_changes
 from rocketq.namesrv.config import LiveConfig
-from rocketq.namesrv.kv_config import KvConfig
-from rocketq.remoting.bodies.route import KVTable
+from rocketq.namesrv.kv_config import KvConfig, KvConfigFull
 from rocketq.remoting.codes import RequestCode, ResponseCode
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.namesrv import (
@@ -35,11 +34,15 @@ class SettingsProcessor:
             RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
         }
 
-    def _put(self, request: Command, connection: Connection) -> Command:
+    async def _put(self, request: Command, connection: Connection) -> Command:
         header = request.header(PutKvConfig)
         if not header.namespace or not header.key:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
-        self._kv_config.put(header.namespace, header.key, header.value)
+        limit = self._config.current.max_kv_config_bytes
+        try:
+            await self._kv_config.put(header.namespace, header.key, header.value, limit)
+        except KvConfigFull as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from None
         return request.reply()
 
     def _get(self, request: Command, connection: Connection) -> Command:
@@ -52,24 +55,24 @@ class SettingsProcessor:
             )
         return request.reply(GetKvConfigResponse(value=value))
 
-    def _delete(self, request: Command, connection: Connection) -> Command:
+    async def _delete(self, request: Command, connection: Connection) -> Command:
         header = request.header(DeleteKvConfig)
-        self._kv_config.delete(header.namespace, header.key)
+        await self._kv_config.delete(header.namespace, header.key)
         return request.reply()
 
     def _list(self, request: Command, connection: Connection) -> Command:
         namespace = request.header(GetKvListByNamespace).namespace
-        table = self._kv_config.namespace(namespace)
-        if not table:
+        text = self._kv_config.encoded(namespace)
+        if text is None:
             raise RequestRejected(
                 ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}"
             )
-        return request.reply(body=KVTable(table=dict(table)).encode())
+        return request.reply(body=text)
 
     def _get_config(self, request: Command, connection: Connection) -> Command:
         return request.reply(body=self._config.text().encode())
 
-    def _update_config(self, request: Command, connection: Connection) -> Command:
+    async def _update_config(self, request: Command, connection: Connection) -> Command:
         try:
             changes = parse_changes(request.body)
         except ConfigError as error:
@@ -79,7 +82,7 @@ class SettingsProcessor:
                 ResponseCode.NO_PERMISSION, "Can not update config in black list."
             )
         try:
-            self._config.update(changes)
+            await self._config.update(changes)
         except ConfigError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from None
         return request.reply()

@@ -56,6 +56,7 @@ class Beginnings:
         self._synced = 0
 
     # Opening and closing
+
     def load(self, log_min: int) -> None:
         """Read what there is; lines that are damaged or needed no longer are left out."""
         self._positions = {
@@ -76,6 +77,7 @@ class Beginnings:
         self._descriptors.clear()
 
     # What is known
+
     def get(self, topic: str) -> int:
         """Records of a topic before this position are of an earlier life; 0 if there was none."""
         return self._positions.get(topic, 0)
@@ -88,6 +90,7 @@ class Beginnings:
         return topic in self._positions
 
     # What is new
+
     def begin(self, topic: str, position: int) -> bool:
         """Let a topic begin here; False if it is known to begin here or later.
 
@@ -119,6 +122,7 @@ class Beginnings:
             del self.by_name[topic.encode()]
 
     # Durability
+
     @property
     def is_synced(self) -> bool:
         return self._synced == self._version

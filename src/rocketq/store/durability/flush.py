@@ -86,6 +86,7 @@ class LogFlush:
         self._thread = disk.thread("flush")
 
     # SYNC_FLUSH
+
     def durable(self, position: int) -> asyncio.Future[PutStatus]:
         """A future, shared with everybody in the same group, for when this is on the disk."""
         loop = asyncio.get_running_loop()
@@ -167,6 +168,7 @@ class LogFlush:
         return self._failure is not None
 
     # ASYNC_FLUSH, and the last flush of all
+
     async def run(self, stop: asyncio.Event) -> None:
         """Flush at intervals: when enough pages wait, and now and then whatever waits."""
         thorough_s = self._config.flush_commit_log_thorough_interval / 1000

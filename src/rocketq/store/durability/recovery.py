@@ -152,6 +152,7 @@ class Recovery:
             self._log.note_flushed(report.end)
 
     # Where to begin
+
     def _start(self, crashed: bool) -> int:
         progress = self._checkpoint.progress
         lowest = self._log.min_offset
@@ -200,6 +201,7 @@ class Recovery:
         return read_record(segment.view, 0)
 
     # Reading
+
     def _read(self, report: RecoveryReport) -> None:
         index_from = self._index_start(report.start)
         if index_from < report.start:
@@ -345,6 +347,7 @@ class Recovery:
         return Verdict.RIGHT if is_right else Verdict.OTHER
 
     # What needs a longer pass
+
     def _index_start(self, start: int) -> int:
         """Where the index has to be continued from, `start` if it reaches that far."""
         if self._index is None:

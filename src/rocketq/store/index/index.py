@@ -76,6 +76,7 @@ class Index:
         """How many files from the first on are full and known to be on the disk."""
 
     # Opening and closing
+
     def load(self) -> None:
         """Open what there is. A file that was cut is of no use, and is made again."""
         if not self._folder.is_dir():
@@ -144,6 +145,7 @@ class Index:
         self._segments.clear()
 
     # Adding
+
     def make_room(self) -> IndexFile | None:
         """A file in which the next entry can be written, None when the disk has no room."""
         try:
@@ -219,6 +221,7 @@ class Index:
         return list(self._files)
 
     # Asking
+
     def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Log positions of messages that may carry a key, in the order of the log.
 
@@ -245,6 +248,7 @@ class Index:
         return otherwise
 
     # Filling gaps
+
     def gaps(self, log_min: int) -> list[tuple[int, int, int]]:
         """(index of the file behind, start, end) of log ranges that no file speaks for.
 
@@ -271,8 +275,9 @@ class Index:
             for key_hash in key_hashes(fields):
                 if file is None or file.is_full:
                     path = self._folder / f"{first:017d}"
-                    if first >= following:
-                        path = self._folder / self._behind_all()  # starts put it in its place
+                    # Names need not be in the order of the files; starts put it in its place.
+                    if first >= following or path.exists():
+                        path = self._folder / self._behind_all()
                     self._disk.create(path, self._size, reserve=True)
                     segment = Segment(path, 0, self._size, self._disk)
                     file = IndexFile(segment.mapping, self._slots, self._max_entries)
@@ -287,6 +292,7 @@ class Index:
         return count
 
     # Keeping
+
     def rebuild_last(self, log_end: int) -> None:
         """After a power failure: make the file that was being filled consistent."""
         if self._files and not self._files[-1].is_full:

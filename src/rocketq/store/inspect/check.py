@@ -196,6 +196,8 @@ def _check_end(segments: Segments, end: int, is_live: bool) -> Iterator[Finding]
 
 
 # Consume queues
+
+
 def _check_queues(
     folder: Path,
     config: StoreConfig,
@@ -274,6 +276,8 @@ def _what_is_wrong(
 
 
 # Index
+
+
 def _check_index(
     folder: Path,
     config: StoreConfig,

@@ -76,6 +76,7 @@ class CommitLog:
         self._limit_when_watched = 0
 
     # What there is
+
     @property
     def segments(self) -> Segments:
         return self._segments
@@ -113,6 +114,7 @@ class CommitLog:
         return (segment.view, segment.start) if segment is not None else None
 
     # The end of the log
+
     def when_grown(self, callback: Callable[[], None] | None) -> None:
         """Have the next append reported, and no other after it; None: nobody wants to know.
 
@@ -279,6 +281,7 @@ class CommitLog:
         return folders[start // self._file_size % len(folders)] / file_name(start)
 
     # Bytes of another log
+
     def receive(self, position: int, pieces: Sequence[memoryview]) -> None:
         """Add bytes that somebody else's log has from this position on, as they are.
 
@@ -317,6 +320,7 @@ class CommitLog:
             self._allocation.prepare(self._path_of(tail.segment_end), tail.segment_end)
 
     # Durability
+
     def unflushed(self) -> list[Segment]:
         """The files with bytes that are not known to be on the disk."""
         return [
@@ -333,6 +337,7 @@ class CommitLog:
                 segment.release_descriptor()
 
     # The front and the close
+
     def take_first(self) -> Segment:
         """Give up the oldest file; the caller removes it."""
         return self._segments.take_first()

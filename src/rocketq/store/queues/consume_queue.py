@@ -115,6 +115,7 @@ class ConsumeQueue:
         self._segments = Segments([folder], file_size, disk, reserve=False)
 
     # Opening
+
     def open(self, log_end: int) -> None:
         """Find the end. Entries for positions that the log does not have are cut off.
 
@@ -299,6 +300,7 @@ class ConsumeQueue:
         self.min_offset = max(self.min_offset, self.first_offset)
 
     # What there is
+
     @property
     def first_offset(self) -> int:
         """The number of the first entry that has a file."""
@@ -354,6 +356,7 @@ class ConsumeQueue:
         return (offset // size + 1) * size
 
     # Adding
+
     def make_room(self) -> bool:
         """Give the tail memory for its next entry; False when the disk has none to give."""
         try:
@@ -501,6 +504,7 @@ class ConsumeQueue:
         self._surroundings.queue_dirtied(self)
 
     # The front
+
     def correct_min_offset(self, log_min: int) -> None:
         """Move the first readable entry up to where the log begins."""
         self.min_offset = self._behind_fillers(self._first_from(log_min))
@@ -587,6 +591,7 @@ class ConsumeQueue:
         return removed
 
     # The end
+
     def unsynced(self) -> "QueueSync":
         """What has to be waited for until all entries are on the disk; they then count as such."""
         segments = [

@@ -139,6 +139,7 @@ class ConsumeQueues:
         self._log_end = log_end
 
     # Finding
+
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue, opened if it was not; None if it does not exist.
 
@@ -173,6 +174,7 @@ class ConsumeQueues:
         return queue
 
     # Damage
+
     def suspect(self, queue: ConsumeQueue, offset: int) -> bool:
         """Somebody found an entry that leads nowhere: whether the queue is made again for it.
 
@@ -277,6 +279,7 @@ class ConsumeQueues:
         return sum(map(len, self._queues.values()))
 
     # Removing
+
     def remove_earlier_lives(self, topics: Iterable[str]) -> None:
         """Delete what is left of queues of these topics that have no message in this life."""
         for topic in topics:
@@ -324,6 +327,7 @@ class ConsumeQueues:
             self.remove_topic(topic)
 
     # What queues tell
+
     def queue_dirtied(self, queue: ConsumeQueue) -> None:
         queue.tail.is_dirty = True
         self._dirty.append(queue)

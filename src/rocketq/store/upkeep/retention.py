@@ -85,6 +85,7 @@ class Retention:
         self._asked = _ROUNDS_WHEN_ASKED
 
     # How full the disks are
+
     def log_ratio(self) -> float:
         """Of several folders the emptiest counts: that is where the next file goes."""
         return min(self.folder_ratios().values())
@@ -112,6 +113,7 @@ class Retention:
         }
 
     # One round
+
     async def clean(self) -> int:
         """One round; returns how many log files it deleted."""
         config = self._config()

@@ -487,6 +487,8 @@ async def test_the_assignment_is_told(broker: Broker) -> None:
 
 
 # Without a broker
+
+
 def settings_error(**options: object) -> str:
     with pytest.raises(InvalidSettings) as caught:
         PushConsumer("group", namesrv="127.0.0.1:1", topics="orders", **options)  # type: ignore[arg-type]
