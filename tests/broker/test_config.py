@@ -101,6 +101,7 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         *("authenticationEnabled", "authorizationEnabled"),
         *("authenticationWhitelist", "authorizationWhitelist"),
         *("initAuthenticationUser", "innerClientAuthenticationCredentials"),
+        *("migrateAuthFromV1Enabled", "rocketmq.acl.plain.file"),
     }
     # And these among the properties of Java's system.
     encryption = set(settings(TlsSettings)) - {"useTLS"}
@@ -188,8 +189,10 @@ def test_a_lease_that_allows_two_masters_is_refused(key: str, value: str) -> Non
 
 
 def test_what_is_not_there_is_refused_however_it_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="aclEnable=true"):
-        Broker(BrokerConfig(acl_enable=True), StoreConfig(store_path_root_dir=str(tmp_path)))
+    with pytest.raises(ConfigError, match="lockInStrictMode=true"):
+        Broker(
+            BrokerConfig(lock_in_strict_mode=True), StoreConfig(store_path_root_dir=str(tmp_path))
+        )
 
 
 @pytest.mark.parametrize(
@@ -307,8 +310,8 @@ def test_a_change_that_needs_a_start_is_kept_for_it_and_not_shown_before(tmp_pat
 
     with pytest.raises(ConfigError, match="flushDiskType counts from the next start on"):
         live().update({"flushDiskType": "SYNC_FLUSH"})
-    with pytest.raises(ConfigError, match="aclEnable=true"):
-        options.update({"aclEnable": "true"})
+    with pytest.raises(ConfigError, match="enableLmq=true"):
+        options.update({"enableLmq": "true"})
 
 
 def test_only_what_counts_is_shown() -> None:

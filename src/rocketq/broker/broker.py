@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from rocketq.broker.access import BROKER_RULES
+from rocketq.broker.access.setup import guards, make_users, plain_files
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.arrivals import Arrivals
 from rocketq.broker.clients.consumers import ConsumerTable
@@ -45,6 +45,7 @@ from rocketq.broker.processor.admin.config import ConfigAdminProcessor
 from rocketq.broker.processor.admin.connections import ConnectionAdminProcessor
 from rocketq.broker.processor.admin.groups import GroupAdminProcessor
 from rocketq.broker.processor.admin.offsets import OffsetAdminProcessor
+from rocketq.broker.processor.admin.plain_access import PlainAccessProcessor
 from rocketq.broker.processor.admin.progress import ProgressAdminProcessor
 from rocketq.broker.processor.admin.relay import RelayAdminProcessor
 from rocketq.broker.processor.admin.replication import ReplicationAdminProcessor
@@ -89,7 +90,7 @@ from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
 from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
-from rocketq.remoting.access.settings import guards, make_first_users, signing_hooks
+from rocketq.remoting.access.settings import signing_hooks
 from rocketq.remoting.link.handlers import Handlers
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.store import Disk, MessageStore, StoreConfig
@@ -283,6 +284,7 @@ class Broker:
             live, groups, offsets, producers, consumers, locks, ordered, topics, store
         )
         directory = self._directory = AccessDirectory(folder)
+        accounts = plain_files(config, clock)
         tls = ServerTls(config)
         client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         registration = Registration(live, topics, client, self.address, roles, location)
@@ -370,6 +372,9 @@ class Broker:
                 live, topics, groups, popping, held_pops, held_notifications, store, clock
             ).handlers(),
             AccessProcessor(directory).handlers(),
+            PlainAccessProcessor(
+                live, accounts if config.acl_enable else None, self.address
+            ).handlers(),
             AckProcessor(
                 *(live, topics, offsets, store, revive_log, buffer, ordered),
                 *((held_pops, held_notifications), stats, clock),
@@ -426,7 +431,7 @@ class Broker:
                 each,
                 config=server_config,
                 tls=tls,
-                hooks=guards(config, directory, BROKER_RULES, cluster=config.broker_cluster_name),
+                hooks=guards(config, directory, accounts),
                 on_connect=on_connect,
                 on_close=on_close,
             )
@@ -436,7 +441,7 @@ class Broker:
         self._codes = frozenset(routes)
         for table in (topics, groups, offsets, modes, scheduled, ordered, directory):
             table.load()
-        make_first_users(config, directory)
+        make_users(config, directory, accounts)
 
         async with (
             store,
@@ -447,6 +452,7 @@ class Broker:
             running("services of the role", role_services.run),
             running("housekeeping", housekeeping.run),
             running("certificates", tls.run),
+            running("accounts", accounts.run if accounts is not None else _nothing),
             _listening(server, config.bind_address, config.listen_port),
             _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
             running("registration", registration.run),
@@ -516,6 +522,10 @@ async def _serve_slaves(store: MessageStore, host: str, port: int, stop: asyncio
         await stop.wait()
     finally:
         await store.replicas.close()
+
+
+async def _nothing(stop: asyncio.Event) -> None:
+    """A service that has nothing to do."""
 
 
 async def _with_addresses(config: BrokerConfig) -> BrokerConfig:

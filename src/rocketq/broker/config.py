@@ -201,6 +201,12 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
 
     # Security, statistics, administration.
     acl_enable: bool = False
+    acl_plain_file: str = field(
+        default="conf/plain_acl.yml", metadata=key("rocketmq.acl.plain.file")
+    )
+    migrate_auth_from_v1_enabled: bool = field(
+        default=False, metadata=key("migrateAuthFromV1Enabled")
+    )
     cold_data_flow_control_enable: bool = False
     cg_cold_read_threshold: int = 3 * _MIB
     global_cold_read_threshold: int = 100 * _MIB
@@ -212,6 +218,13 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
         if not self.broker_name:
             raise ConfigError("brokerName=: must not be empty")
         self.check_access()
+        if self.acl_enable and self.authentication_enabled:
+            raise ConfigError(
+                "aclEnable=true: not together with authenticationEnabled; "
+                "migrateAuthFromV1Enabled makes users of accounts"
+            )
+        if self.migrate_auth_from_v1_enabled and not self.authentication_enabled:
+            raise ConfigError("migrateAuthFromV1Enabled=true: needs authenticationEnabled=true")
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
         if self.enable_controller_mode:
             self._check_controlled()

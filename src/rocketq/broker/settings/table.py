@@ -380,6 +380,13 @@ SECTIONS: Final = (
                 "What this broker signs its own requests with, as JSON with `accessKey` and "
                 "`secretKey`; a super user of that name is made if absent.",
             ),
+            at_start("aclEnable", "The accounts of RocketMQ 4 count, instead of users."),
+            at_start(
+                "rocketmq.acl.plain.file",
+                "Their file, in `rocketmqHome` unless its path is whole; those in `acl` beside it "
+                "count, too.",
+            ),
+            at_start("migrateAuthFromV1Enabled", "Users are made of accounts at the start."),
         ),
     ),
     Section(
@@ -453,11 +460,6 @@ SECTIONS: Final = (
     Section(
         "Not there yet",
         (
-            not_there(
-                "aclEnable",
-                "the plain access files of RocketMQ 4 are not read here; use authenticationEnabled",
-                "false",
-            ),
             not_there("duplicationEnable", "the log is copied by replicas alone", "false"),
             not_there("enableSlaveActingMaster", "slaves cannot act as master here", "false"),
             not_there(
@@ -639,11 +641,6 @@ SECTIONS: Final = (
                 """authConfigPath authenticationMetadataProvider authorizationMetadataProvider
                 authenticationProvider authorizationProvider authenticationStrategy
                 authorizationStrategy""",
-            ),
-            *no_effect(
-                "Belongs to TLS and to plain access files, which are not there; what switches "
-                "these on is refused.",
-                """migrateAuthFromV1Enabled""",
             ),
             *no_effect(
                 "Belongs to metrics, which are not exported.",

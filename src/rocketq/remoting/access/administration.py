@@ -1,9 +1,8 @@
 """Users and policies, administered with RocketMQ's requests."""
 
-import logging
-
 from rocketq.common.access import Acl, InvalidPolicy, User, UserType
 from rocketq.common.access.policy import policy_type
+from rocketq.remoting.access.audit import change_line
 from rocketq.remoting.access.directory import (
     AccessDirectory,
     acl_info,
@@ -29,8 +28,6 @@ from rocketq.remoting.headers.access import (
 from rocketq.remoting.link.connection import Connection
 from rocketq.remoting.link.handlers import Handlers
 from rocketq.remoting.wire.command import Command
-
-audit = logging.getLogger("rocketq.audit")
 
 _HIDDEN = "******"
 
@@ -175,14 +172,7 @@ class AccessProcessor:
         self, request: Command, connection: Connection, change: str, name: str
     ) -> Command:
         """Answered when the change is on the disk."""
-        audit.info(
-            change,
-            extra={
-                "subject": name,
-                "peer": connection.peer_address,
-                "user": request.ext_fields.get(ACCESS_KEY, ""),
-            },
-        )
+        change_line(change, connection.peer_address, request, name)
         await self._directory.saved()
         return request.reply()
 

@@ -8,17 +8,15 @@ alone, so that nothing new is open by being forgotten. Decisions are remembered 
 or a policy changes.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from rocketq.common.access import Acl, Need, ResourceType, User, refusal
+from rocketq.remoting.access.audit import refused_line
 from rocketq.remoting.access.signature import ACCESS_KEY, is_signed
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.wire.command import Command
-
-audit = logging.getLogger("rocketq.audit")
 
 Rule = Callable[[Command], Iterable[Need]]
 Rules = Mapping[int, Rule]
@@ -74,17 +72,9 @@ class AccessGuard:
             if self._authenticates and code not in self._open_to_all:
                 self._authenticate(request)
             if self._authorizes and code not in self._open_to_users:
-                self._authorize(request, _host(peer))
+                self._authorize(request, host_of(peer))
         except RequestRejected as cause:
-            audit.warning(
-                "refused",
-                extra={
-                    "code": code,
-                    "peer": peer,
-                    "user": request.ext_fields.get(ACCESS_KEY, "")[:_LONGEST_NAME],
-                    "reason": cause.remark,
-                },
-            )
+            refused_line(peer, request, cause)
             raise
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:
@@ -149,5 +139,5 @@ def _refused(reason: str) -> RequestRejected:
     return RequestRejected(ResponseCode.NO_PERMISSION, reason)
 
 
-def _host(peer: str) -> str:
+def host_of(peer: str) -> str:
     return peer.rpartition(":")[0].strip("[]")
