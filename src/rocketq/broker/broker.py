@@ -524,10 +524,6 @@ async def _serve_slaves(store: MessageStore, host: str, port: int, stop: asyncio
         await store.replicas.close()
 
 
-async def _nothing(stop: asyncio.Event) -> None:
-    """A service that has nothing to do."""
-
-
 async def _with_addresses(config: BrokerConfig) -> BrokerConfig:
     """The configuration with a real port and numeric addresses in it."""
     return replace(
