@@ -11,7 +11,7 @@ from posix import _exit
 
 # Ending a server or `tail` with Ctrl-C is the usual way; ending anything else cuts it short.
 ENDLESS = frozenset(
-    ("up", "namesrv", "broker", "controller", "proxy", "console", "tail", "mqnamesrv", "mqbroker")
+    "up namesrv broker controller proxy console tail mqnamesrv mqbroker mqcontroller".split()
 )
 
 
@@ -45,6 +45,13 @@ def mqbroker() -> None:
     from rocketq.cli import mqbroker
 
     mqbroker()
+
+
+def mqcontroller() -> None:
+    _guard("mqcontroller")
+    from rocketq.cli import mqcontroller
+
+    mqcontroller()
 
 
 def mqadmin() -> None:

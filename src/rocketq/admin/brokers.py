@@ -65,6 +65,22 @@ async def every_address(api: BrokerApi, cluster: str) -> list[str]:
     return [each for master, slaves in groups for each in (master, *slaves) if each is not None]
 
 
+async def names_of_cluster(api: BrokerApi, cluster: str) -> list[str]:
+    """The names of a cluster's brokers."""
+    info = await api.cluster_info()
+    if cluster not in info.cluster_addr_table:
+        raise UnknownCluster(cluster, sorted(info.cluster_addr_table))
+    return sorted(info.cluster_addr_table[cluster])
+
+
+async def every_address_of(api: BrokerApi, broker_name: str) -> list[str]:
+    """The addresses of all brokers of one name, the master's first."""
+    broker = (await api.cluster_info()).broker_addr_table.get(broker_name)
+    if broker is None:
+        raise UnknownBroker(broker_name)
+    return [broker.broker_addrs[number] for number in sorted(broker.broker_addrs)]
+
+
 async def addresses(api: BrokerApi) -> list[str]:
     """One address of each broker name: the master's where there is one."""
     table = (await api.cluster_info()).broker_addr_table

@@ -26,6 +26,13 @@ def mqbroker() -> None:
     mqbroker()
 
 
+def mqcontroller() -> None:
+    """`mqcontroller`: a controller, started and reporting as RocketMQ's script does."""
+    from rocketq.cli.servers.rocketmq_scripts import mqcontroller
+
+    mqcontroller()
+
+
 def mqadmin() -> None:
     """`mqadmin`: the administration tool under its known name."""
     from rocketq.cli.servers.rocketmq_scripts import mqadmin

@@ -27,6 +27,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "broker": LazyCommand("rocketq.cli.servers.broker", "Run a broker."),
     "console": LazyCommand("rocketq.cli.servers.console", "Run the web console."),
     "proxy": LazyCommand("rocketq.cli.servers.proxy", "Serve gRPC clients before brokers."),
+    "controller": LazyCommand(
+        "rocketq.cli.servers.controller", "Decide which broker of a name is master."
+    ),
     "send": LazyCommand("rocketq.cli.messages.send", "Send messages to a topic."),
     "tail": LazyCommand("rocketq.cli.messages.tail", "Print a topic's messages as they come."),
     "admin": LazyCommand("rocketq.cli.admin", "mqadmin's sub-commands, by its names."),

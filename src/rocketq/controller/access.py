@@ -1,76 +1,54 @@
-"""Who may ask a controller: the users that its settings name, and nobody else.
+"""What each request to a controller needs.
 
-Brokers and administrators are all that speak to a controller, so there are no policies: a user
-may everything. Brokers sign with their `innerClientAuthenticationCredentials`.
+Brokers make themselves known for the cluster that they name, and sign with a user that may
+change it, which their `innerClientAuthenticationCredentials` are.
 """
 
-from rocketq.common import json
-from rocketq.common.access import Acl, User, UserType
-from rocketq.common.config import ConfigError
-from rocketq.controller.config import ControllerConfig
-from rocketq.remoting.access import AccessGuard, RequestSigner
-from rocketq.remoting.link.handlers import RpcHook
+from typing import Final
+
+from rocketq.common.access import Need, ResourceType
+from rocketq.remoting.access.guard import Rules
+from rocketq.remoting.access.needs import GET, UPDATE, of_cluster
+from rocketq.remoting.codes import RequestCode as Code
+from rocketq.remoting.wire.command import Command
 
 
-class NamedUsers:
-    """The users of the settings. They do not change while a controller runs."""
-
-    def __init__(self, users: dict[str, User]) -> None:
-        self._users = users
-
-    @property
-    def revision(self) -> int:
-        return 0
-
-    def user(self, name: str) -> User | None:
-        return self._users.get(name)
-
-    def acl(self, name: str) -> Acl | None:
-        return None
+def _cluster_of_broker(request: Command) -> tuple[Need, ...]:
+    return (Need(ResourceType.CLUSTER, request.ext_fields.get("clusterName", ""), UPDATE),)
 
 
-def guards(config: ControllerConfig) -> list[RpcHook]:
-    """The hooks of the server: none where nothing is checked."""
-    pairs = [pair for pair in (_first_user(config), _inner_user(config)) if pair is not None]
-    if not config.authentication_enabled:
-        return []
-    if not pairs:
-        raise ConfigError(
-            "authenticationEnabled: must have a user, in initAuthenticationUser or "
-            "innerClientAuthenticationCredentials"
+CONTROLLER_RULES: Final[Rules] = {
+    Code.BROKER_HEARTBEAT: _cluster_of_broker,
+    Code.CONTROLLER_ELECT_MASTER: _cluster_of_broker,
+    Code.CONTROLLER_REGISTER_BROKER: _cluster_of_broker,
+    Code.CONTROLLER_GET_NEXT_BROKER_ID: _cluster_of_broker,
+    Code.CONTROLLER_APPLY_BROKER_ID: _cluster_of_broker,
+    # These name no cluster, or need not.
+    **{
+        code: of_cluster(UPDATE)
+        for code in (
+            Code.CONTROLLER_ALTER_SYNC_STATE_SET,
+            Code.CLEAN_BROKER_DATA,
+            Code.UPDATE_CONTROLLER_CONFIG,
+            Code.AUTH_CREATE_USER,
+            Code.AUTH_UPDATE_USER,
+            Code.AUTH_DELETE_USER,
+            Code.AUTH_CREATE_ACL,
+            Code.AUTH_UPDATE_ACL,
+            Code.AUTH_DELETE_ACL,
         )
-    users = {name: User(name, password, UserType.SUPER) for name, password in pairs}
-    return [AccessGuard(NamedUsers(users), {}, authenticates=True, authorizes=True)]
-
-
-def signers(config: ControllerConfig) -> list[RpcHook]:
-    """What signs the notices to brokers."""
-    inner = _inner_user(config)
-    return [RequestSigner(*inner)] if inner is not None else []
-
-
-def _first_user(config: ControllerConfig) -> tuple[str, str] | None:
-    return _pair(
-        "initAuthenticationUser", config.init_authentication_user, ("username", "password")
-    )
-
-
-def _inner_user(config: ControllerConfig) -> tuple[str, str] | None:
-    return _pair(
-        "innerClientAuthenticationCredentials",
-        config.inner_client_authentication_credentials,
-        ("accessKey", "secretKey"),
-    )
-
-
-def _pair(key: str, text: str, fields: tuple[str, str]) -> tuple[str, str] | None:
-    if not text.strip():
-        return None
-    try:
-        stored = json.loads(text)
-        first, second = stored[fields[0]], stored[fields[1]]
-    except (ValueError, TypeError, KeyError):
-        first = second = None
-    if not (isinstance(first, str) and isinstance(second, str) and first and second):
-        raise ConfigError(f"{key}: must be JSON with the texts {fields[0]} and {fields[1]}")
-    return first, second
+    },
+    **{
+        code: of_cluster(GET)
+        for code in (
+            Code.CONTROLLER_GET_REPLICA_INFO,
+            Code.CONTROLLER_GET_METADATA_INFO,
+            Code.CONTROLLER_GET_SYNC_STATE_DATA,
+            Code.GET_CONTROLLER_CONFIG,
+            Code.AUTH_GET_USER,
+            Code.AUTH_LIST_USER,
+            Code.AUTH_GET_ACL,
+            Code.AUTH_LIST_ACL,
+        )
+    },
+}

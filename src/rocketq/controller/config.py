@@ -14,10 +14,14 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError, check_ranges, key
 from rocketq.common.files import write_atomically
+from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.client import split_address
+from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, networks
+from rocketq.remoting.tls.settings import TlsSettings
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **ENTRANCE_RANGES,
     "listen_port": (0, 65_535),
     "etcd_lease_seconds": (1, 60),
     "scan_not_active_broker_interval": (10, _DAY_MS),
@@ -37,18 +41,19 @@ LIVE_KEYS: Final = frozenset(
         "scanInactiveMasterInterval",
     }
 )
-_SECRETS: Final = frozenset(
-    {"etcdPassword", "initAuthenticationUser", "innerClientAuthenticationCredentials"}
+_PROTECTION: Final = frozenset(
+    name
+    for each in (AccessSettings, TlsSettings, EntranceSettings)
+    for name in config_text.settings(each)
 )
-_HIDDEN: Final = "******"
 
 
 def _home(*parts: str) -> Callable[[], str]:
     return lambda: str(Path.home().joinpath("controller", *parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
+@dataclass(frozen=True, kw_only=True)
+class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings):
     """What one controller is told at start."""
 
     # Where it listens, and what others call it.
@@ -70,15 +75,10 @@ class ControllerConfig:
     etcd_prefix: str = "/rocketq/controller"
     etcd_lease_seconds: int = 2
     etcd_user: str = ""
-    etcd_password: str = ""
+    etcd_password: str = field(default="", repr=False)
     etcd_ca_file: str = ""
     etcd_cert_file: str = ""
     etcd_key_file: str = ""
-
-    # Who may ask.
-    authentication_enabled: bool = False
-    init_authentication_user: str = ""
-    inner_client_authentication_credentials: str = ""
 
     # Elections.
     enable_elect_unclean_master: bool = False
@@ -95,6 +95,8 @@ class ControllerConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, _RANGES)
+        self.check_access()
+        networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
         if not self.etcd_prefix.strip("/"):
             raise ConfigError("etcdPrefix: must be a name for the keys, as /rocketq/controller")
         if self.etcd_user and not self.etcd_password:
@@ -137,7 +139,7 @@ class ControllerConfig:
     def locked_keys(self) -> frozenset[str]:
         """The keys an administrator may not change over the wire."""
         listed = (word.strip() for word in self.config_black_list.split(";"))
-        always = ("configBlackList", "configStorePath", "rocketmqHome", *_SECRETS)
+        always = ("configBlackList", "configStorePath", "rocketmqHome", *_PROTECTION)
         return frozenset({*always, *(word for word in listed if word)})
 
 
@@ -176,13 +178,5 @@ class LiveConfig:
 
     def text(self) -> str:
         """All options as `key=value` lines, in the order of their keys; nobody reads secrets."""
-        return config_text.format_lines(shown(self.current))
-
-
-def shown(config: ControllerConfig) -> dict[str, str]:
-    """The options as they may be shown."""
-    options = config_text.to_properties(config)
-    return {
-        name: _HIDDEN if name in _SECRETS and options[name] else options[name]
-        for name in sorted(options)
-    }
+        shown = config_text.to_shown(self.current)
+        return config_text.format_lines(dict(sorted(shown.items())))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from rocketq.common import json
 from rocketq.common.config import ConfigError, parse_changes
 from rocketq.controller.broker_set import BrokerSet
 from rocketq.controller.config import LiveConfig
@@ -280,9 +281,9 @@ class ControllerProcessor:
         body = ElectMasterResponseBody(
             broker_member_group=None if stays else group, sync_state_set=sorted(state.in_sync)
         )
-        return request.reply(
-            reply, body.encode(), code=decision.code, remark=decision.remark or None
-        )
+        # mqadmin of 5.5.0 reads it as something else, and skips only what is standard JSON.
+        text = json.standard_dumps(body)
+        return request.reply(reply, text, code=decision.code, remark=decision.remark or None)
 
     async def _alter_sync_state_set(self, request: Command) -> Command:
         header = request.header(AlterSyncStateSet)

@@ -9,12 +9,13 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import running
-from rocketq.controller.access import guards, signers
+from rocketq.controller.access import CONTROLLER_RULES
 from rocketq.controller.config import ControllerConfig, LiveConfig, as_peer
 from rocketq.controller.deciding import Deciding
 from rocketq.controller.keeper.file_keeper import FileKeeper
@@ -23,8 +24,12 @@ from rocketq.controller.live_brokers import LiveBrokers
 from rocketq.controller.masters_watch import MastersWatch
 from rocketq.controller.processor import ControllerProcessor
 from rocketq.controller.role_notices import RoleNotices
+from rocketq.remoting.access.administration import AccessProcessor
+from rocketq.remoting.access.directory import AccessDirectory
+from rocketq.remoting.access.settings import guards, make_first_users, signing_hooks
 from rocketq.remoting.link.client import RemotingClient
-from rocketq.remoting.link.server import RemotingServer, ServerConfig
+from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
+from rocketq.remoting.tls.certificates import ServerTls, client_tls
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +52,9 @@ class Controller:
     def __init__(self, config: ControllerConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
         config = as_peer(config)
         self._config = LiveConfig(config)
-        self._client = RemotingClient(hooks=signers(config))
+        self._client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
+        self._tls = ServerTls(config)
+        self._directory = AccessDirectory(Path(config.controller_store_path))
         self._live = LiveBrokers(clock)
         self._keeper = self._make_keeper(config, clock)
         self._keeper.on_lead(self._begin_to_lead)
@@ -61,10 +68,15 @@ class Controller:
             self._config,
             on_arrival=lambda name: self._watch.look_at((name,)),
         )
+        self._handlers: Handlers = {
+            **processor.handlers(),
+            **AccessProcessor(self._directory).handlers(),
+        }
         self._server = RemotingServer(
-            processor.handlers(),
-            config=_LIMITS,
-            hooks=guards(config),
+            self._handlers,
+            config=replace(_LIMITS, entrance=config),
+            tls=self._tls,
+            hooks=guards(config, self._directory, CONTROLLER_RULES, cluster=""),
             on_close=self._watch.connection_closed,
         )
         self._stop = asyncio.Event()
@@ -94,6 +106,11 @@ class Controller:
             lease_s=config.etcd_lease_seconds,
             clock=clock,
         )
+
+    @property
+    def served_codes(self) -> frozenset[int]:
+        """The requests it answers."""
+        return frozenset(self._handlers)
 
     @property
     def keeper(self) -> Keeper:
@@ -131,10 +148,14 @@ class Controller:
         await asyncio.shield(self._serving)
 
     async def _serve(self, started: asyncio.Event) -> None:
+        self._directory.load()
+        make_first_users(self._config.current, self._directory)
         async with (
+            self._directory,
             self._telling_brokers(),
             self._listening(),
             self._keeping(),
+            running("certificates", self._tls.run),
             running("masters watch", self._watch.run),
         ):
             started.set()

@@ -92,6 +92,36 @@ def _mqbroker(
     run_broker(config, store_config, config_file, announce=announce)
 
 
+def mqcontroller() -> None:
+    command(_mqcontroller)("mqcontroller", sys.argv[1:])
+
+
+def _mqcontroller(
+    config_file: options.ConfigFile = None,
+    print_config: options.PrintConfig = False,
+) -> None:
+    """Run a controller."""
+    from rocketq.cli.servers.controller import build_config, run_controller
+
+    log_as_server(LogOptions())
+    try:
+        settings = read_file(config_file)
+        if config_file is not None:
+            print(f"load config properties file OK, {config_file}", flush=True)
+        config = build_config(settings, config_file)
+    except (CannotStart, ConfigError) as error:
+        fail(error)
+    if print_config:
+        print_options(config)
+        return
+    run_controller(
+        config,
+        announce=lambda _: print(
+            "The Controller Server boot success. serializeType=JSON", flush=True
+        ),
+    )
+
+
 def mqadmin() -> None:
     from rocketq.cli.admin import run_as_mqadmin
 

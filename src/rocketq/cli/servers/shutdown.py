@@ -49,7 +49,7 @@ def processes() -> Iterator[Process]:
 
 
 def role_of(words: list[str]) -> str | None:
-    """What a command line runs: "broker", "namesrv" or nothing of ours."""
+    """What a command line runs: "broker", "namesrv", "controller" or nothing of ours."""
     rest = words
     if rest and PurePath(rest[0]).name.startswith("python"):
         rest = rest[1:]
@@ -58,9 +58,9 @@ def role_of(words: list[str]) -> str | None:
     if not rest:
         return None
     name = PurePath(rest[0]).name
-    if name in ("mqbroker", "mqnamesrv"):
+    if name in ("mqbroker", "mqnamesrv", "mqcontroller"):
         return name.removeprefix("mq")
-    if name == "rocketq" and len(rest) > 1 and rest[1] in ("broker", "namesrv"):
+    if name == "rocketq" and len(rest) > 1 and rest[1] in ("broker", "namesrv", "controller"):
         # One that belongs to another process stops with that.
         return None if _WITH_PARENT in rest else rest[1]
     return None

@@ -5,6 +5,7 @@ one is asked, and watches move there too: a node that hangs would let them hang 
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -240,7 +241,15 @@ class EtcdClient:
                 key=prefix, range_end=after_prefix(prefix), start_revision=revision
             )
             await call.write(schema.WatchRequest(create_request=create))
-            while (response := await call.read()) is not aio.EOF:
+            # A node that hangs does not even say that it watches; later on, whoever asks it
+            # anything notices, or the connection's own heartbeats do.
+            within_s: float | None = _ATTEMPT_S * 2
+            while True:
+                async with asyncio.timeout(within_s):
+                    response = await call.read()
+                within_s = None
+                if response is aio.EOF:
+                    break
                 if response.canceled:
                     if response.compact_revision:
                         raise HistoryGone(f"etcd has forgotten revision {revision}")
@@ -248,6 +257,8 @@ class EtcdClient:
                     self._move_on(node)
                     return
                 yield [_change(event) for event in response.events]
+            self._move_on(node)
+        except TimeoutError:
             self._move_on(node)
         except aio.AioRpcError as error:
             if self._judge(error):
@@ -283,10 +294,13 @@ class EtcdClient:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        while True:
+        nodes = len(self._channels)
+        attempt_s = _ATTEMPT_S if nodes > 1 else timeout_s
+        for number in itertools.count(1):
             node = self._current
-            left_s = deadline - loop.time()
-            within_s = min(max(left_s, 0.01), max(_ATTEMPT_S, timeout_s / len(self._channels)))
+            within_s = min(max(deadline - loop.time(), 0.01), attempt_s)
+            if number % nodes == 0:
+                attempt_s *= 2  # perhaps none of them hangs, and all are slow
             try:
                 return await attempt(self._channel(), await self._metadata(within_s), within_s)
             except aio.AioRpcError as error:
@@ -299,6 +313,7 @@ class EtcdClient:
             if loop.time() + _PAUSE_S >= deadline:
                 raise EtcdUnavailable(f"etcd did not answer in {timeout_s:g} s ({last})")
             await asyncio.sleep(_PAUSE_S)
+        raise AssertionError("it counts for ever")
 
     def _judge(self, error: aio.AioRpcError) -> bool:
         """Whether it is the node that failed. Raises what another node would say, too."""
