@@ -21,6 +21,7 @@ from rocketq.remoting.bodies.heartbeat import (
 )
 from rocketq.remoting.headers import HeartBeat, PullMessage, SendMessageV2
 from rocketq.store import StoreConfig
+from rocketq.store.files.disk import Disk
 
 _STORE_OPTIONS = {field.name for field in fields(StoreConfig)}
 
@@ -147,7 +148,12 @@ def pull_request(topic: str, offset: int = 0, **more: Any) -> Command:
 
 @asynccontextmanager
 async def running_broker(
-    folder: Path, *, clock: Clock = SYSTEM_CLOCK, routes: Handlers | None = None, **options: Any
+    folder: Path,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    routes: Handlers | None = None,
+    disk: Disk | None = None,
+    **options: Any,
 ) -> AsyncIterator[TestBroker]:
     """A broker for the length of a block; `options` are the broker's and the store's."""
     store = {name: value for name, value in options.items() if name in _STORE_OPTIONS}
@@ -164,6 +170,7 @@ async def running_broker(
         BrokerConfig(**(defaults | broker)),
         StoreConfig(store_path_root_dir=str(folder), **(_SMALL | store)),
         clock=clock,
+        disk=disk,
     )
     client = RemotingClient(handlers=routes)
     await running.start()

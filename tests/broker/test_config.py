@@ -164,7 +164,7 @@ ASKS_FOR_MORE = [
     *(("brokerRole", "LEARNER"), ("inSyncReplicas", "65"), ("enableSlaveActingMaster", "true")),
     *(("enableControllerMode", "true"), ("fetchControllerAddrByDnsLookup", "true")),
     *(("enableDLegerCommitLog", "true"), ("storeType", "defaultRocksDB")),
-    *(("metricsExporterType", "PROM"), ("enableLmq", "true")),
+    *(("metricsInDelta", "true"), ("enableLmq", "true")),
 ]
 
 

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from rocketq import Message, Producer
+from rocketq.broker.metrics import families
+from rocketq.cli import metrics_page
 from rocketq.cli.page import page
+from rocketq.common.metrics import monitoring
+from rocketq.namesrv import metrics as namesrv
 from rocketq.spark.environment import what_is_missing
 from rocketq.testing import LocalBroker
 from tests.cli.programs import ENVIRONMENT
@@ -110,6 +114,15 @@ def test_the_page_of_commands_is_what_the_commands_say() -> None:
     assert (DOCS / "commands.md").read_text() == page(), (
         "make it anew: python -m rocketq.cli.page > docs/commands.md"
     )
+
+
+def test_the_page_of_metrics_is_what_the_code_declares() -> None:
+    assert (DOCS / "metrics.md").read_text() == "\n".join(metrics_page.page()).rstrip() + "\n", (
+        "make it anew: python -m rocketq.cli.metrics_page > docs/metrics.md"
+    )
+    named = {line.split("`")[1] for line in metrics_page.page() if line.startswith("| `ro")}
+    declared = (*families.FAMILIES, *monitoring.FAMILIES, *namesrv.FAMILIES)
+    assert named >= {family.name for family in declared if family.name.startswith("ro")}
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -12,7 +12,7 @@ import gc
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,13 @@ from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
 from rocketq.broker.long_polling import LongPolling
+from rocketq.broker.metrics import families
+from rocketq.broker.metrics.deferred import DeferredFigures
+from rocketq.broker.metrics.health import BrokerHealth
+from rocketq.broker.metrics.lag import LagFigures
+from rocketq.broker.metrics.settings import exporter_settings
+from rocketq.broker.metrics.storage import DiskWatch, StorageFigures
+from rocketq.broker.metrics.traffic import TrafficFigures, latencies
 from rocketq.broker.pop import (
     HeldPops,
     MergeBuffer,
@@ -84,6 +91,8 @@ from rocketq.broker.timer import TimerMessages
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.metrics.family import Collector
+from rocketq.common.metrics.monitoring import Monitoring, Part
 from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
@@ -92,6 +101,7 @@ from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
 from rocketq.remoting.access.settings import signing_hooks
 from rocketq.remoting.link.handlers import Handlers
+from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.store import Disk, MessageStore, StoreConfig
 from rocketq.store.durability.running_flags import Flag
@@ -133,8 +143,12 @@ class Broker:
         disk: Disk | None = None,
         config_path: Path | None = None,
         owns_process: bool = False,
+        monitoring: Monitoring | None = None,
     ) -> None:
-        """`owns_process`: nothing else of note runs here, so its memory may be tuned for us."""
+        """`owns_process`: nothing else of note runs here, so its memory may be tuned for us.
+
+        `monitoring`: where to say how we are, if the process has such a place already.
+        """
         check_configs(config, store_config)
         self._config = config
         self._store_config = store_config
@@ -142,6 +156,7 @@ class Broker:
         self._disk = disk
         self._config_path = config_path
         self._owns_process = owns_process
+        self._monitoring = monitoring
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._servers: tuple[RemotingServer, ...] = ()
@@ -157,6 +172,16 @@ class Broker:
     def address(self) -> str:
         """What NameServers and clients are told."""
         return f"{self._config.broker_ip1}:{self.port}"
+
+    @property
+    def monitoring(self) -> Monitoring | None:
+        """Where it says how it is, once it was started."""
+        return self._monitoring
+
+    @property
+    def metrics_url(self) -> str:
+        """Where figures are; empty where they are not served."""
+        return "" if self._monitoring is None else self._monitoring.url
 
     @property
     def served_codes(self) -> frozenset[int]:
@@ -228,6 +253,8 @@ class Broker:
         """The broker, for the length of a block."""
         config = self._config = await _with_addresses(self._config)
         clock = self._clock
+        is_monitored_elsewhere = self._monitoring is not None
+        monitoring = self._monitoring = self._monitoring or Monitoring(exporter_settings(config))
         live = LiveConfig(config, self._store_config, path=self._config_path, clock=clock)
         folder = Path(self._store_config.store_path_root_dir) / "config"
         store_host = encode_host(config.broker_ip1, config.listen_port)
@@ -420,6 +447,11 @@ class Broker:
             held_pops.drop_peer(connection)
             held_notifications.drop_peer(connection)
 
+        # How it is.
+        disk_watch = DiskWatch(store, clock)
+        health = BrokerHealth(live, store, disk_watch, follower, registration)
+        meter = RequestMeter() if monitoring.is_on and config.enable_remoting_metrics else None
+
         server_config = ServerConfig(
             server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
             write_buffer_high_water_mark=config.write_buffer_high_water_mark or _UNREAD_LIMIT,
@@ -434,17 +466,50 @@ class Broker:
                 hooks=guards(config, directory, accounts),
                 on_connect=on_connect,
                 on_close=on_close,
+                meter=meter,
             )
             for each in (routes, vip_routes)
         )
         self._servers = (server, vip_server)
         self._codes = frozenset(routes)
+        if monitoring.is_on:
+            traffic = TrafficFigures(
+                live, topics, groups, stats, producers, consumers, acknowledgements
+            )
+            _add_figures(
+                monitoring.part("broker", _labels(config)),
+                config,
+                health,
+                traffic,
+                partial(
+                    traffic.clients,
+                    {
+                        "main": lambda: server.connection_count,
+                        "vip": lambda: vip_server.connection_count,
+                    },
+                    lambda: server.accepted_count + vip_server.accepted_count,
+                    {
+                        "pull": lambda: long_polling.held_count,
+                        "pop": lambda: held_pops.count,
+                        "notification": lambda: held_notifications.count,
+                    },
+                ),
+                LagFigures(topics, offsets, store, clock),
+                StorageFigures(store, disk_watch, acknowledgements, follower, clock),
+                DeferredFigures(
+                    *(live, stats, transactions, timers, scheduled, revive_log, revival),
+                    *(buffer, clock),
+                ),
+                meter,
+            )
         for table in (topics, groups, offsets, modes, scheduled, ordered, directory):
             table.load()
         make_users(config, directory, accounts)
 
         async with (
+            nullcontext() if is_monitored_elsewhere else monitoring.serving(turns),
             store,
+            running("watch on the disk", disk_watch.run) if monitoring.is_on else nullcontext(),
             _kept_on_disk(topics, groups, offsets, ordered, directory),
             running("consumer offsets", OffsetSaving(live, offsets, ordered).run),
             running("statistics", stats.run),
@@ -465,12 +530,56 @@ class Broker:
             if self._owns_process:
                 _freeze_memory()
             logger.info("broker %s serves at %s", config.broker_name, self.address)
+            health.stage = None
             try:
                 yield self
             finally:
+                health.stage = "stopping"
                 long_polling.close()
                 held_pops.close()
                 held_notifications.close()
+
+
+def _labels(config: BrokerConfig) -> dict[str, str]:
+    """What all series of a broker have in common, as in RocketMQ."""
+    return {
+        "cluster": config.broker_cluster_name,
+        "node_id": config.broker_name,
+        "node_type": "broker",
+    }
+
+
+def _add_figures(
+    part: Part,
+    config: BrokerConfig,
+    health: BrokerHealth,
+    traffic: TrafficFigures,
+    clients: Collector,
+    lag: LagFigures,
+    storage: StorageFigures,
+    deferred: DeferredFigures,
+    meter: RequestMeter | None,
+) -> None:
+    """Tell which figures there are, by RocketMQ's settings for groups of them."""
+    health.add_to(part)
+    if config.enable_stats_metrics:
+        part.add(families.NODE, traffic.node)
+    if config.enable_request_metrics:
+        part.add(families.MESSAGES, traffic.messages)
+    if config.enable_connection_metrics:
+        part.add(families.CLIENTS, clients)
+    if meter is not None:
+        part.add(families.REMOTING, partial(latencies, meter))
+    if config.enable_lag_and_dlq_metrics:
+        part.add(families.LAGS, lag.collect)
+    if config.enable_transaction_metrics:
+        part.add(families.TRANSACTIONS, deferred.transactions)
+    if config.enable_pop_metrics:
+        part.add(families.POP, deferred.pop)
+    if config.enable_message_store_metrics:
+        part.add(families.TIMER, deferred.timer)
+        part.add(families.STORAGE, storage.storage)
+    part.add(families.REPLICATION, storage.replication)
 
 
 def _merged(*parts: Handlers) -> Handlers:

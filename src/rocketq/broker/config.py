@@ -210,8 +210,29 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     cold_data_flow_control_enable: bool = False
     cg_cold_read_threshold: int = 3 * _MIB
     global_cold_read_threshold: int = 100 * _MIB
-    metrics_exporter_type: str = "DISABLE"
     config_black_list: str = "configBlackList;brokerConfigPath"
+
+    # Metrics and health.
+    metrics_exporter_type: str = "DISABLE"
+    metrics_prom_exporter_port: int = 5557
+    metrics_prom_exporter_host: str = ""
+    metrics_grpc_exporter_target: str = ""
+    metrics_grpc_exporter_header: str = field(default="", repr=False)
+    metric_grpc_exporter_time_out_in_mills: int = 3_000
+    metric_grpc_exporter_interval_in_mills: int = 60_000
+    metric_logging_exporter_interval_in_mills: int = 10_000
+    metrics_label: str = ""
+    metrics_otel_cardinality_limit: int = 50_000
+    metrics_export_batch_max_data_points: int = 1_000
+    enable_connection_metrics: bool = True
+    enable_lag_and_dlq_metrics: bool = True
+    enable_message_store_metrics: bool = True
+    enable_pop_metrics: bool = True
+    enable_remoting_metrics: bool = True
+    enable_request_metrics: bool = True
+    enable_stats_metrics: bool = True
+    enable_transaction_metrics: bool = True
+
     shutdown_wait_time_seconds: int = 30
 
     def __post_init__(self) -> None:

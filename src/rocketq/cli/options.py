@@ -40,6 +40,15 @@ Strict = Annotated[bool, Option("--strict", help="Refuse to start with a key tha
 Host = Annotated[
     str | None, Option(metavar="H", help="The address to listen on; 0.0.0.0 is every one.")
 ]
+MetricsPort = Annotated[
+    int | None,
+    Option(
+        "--metrics-port",
+        metavar="P",
+        minimum=0,
+        help="Serve figures for Prometheus and health over HTTP there; 0 picks a free port.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     Option("-c", "--config", "--configFile", metavar="FILE", help="A file with RocketMQ's keys."),
@@ -69,6 +78,13 @@ Json = Annotated[bool, Option("--json", help="Print data as JSON, for other prog
 def known_name_servers(given: str | None) -> str:
     """Those given, else the environment's, else the one that `rocketq up` starts."""
     return given or os.environ.get("NAMESRV_ADDR") or _LOCAL_NAME_SERVER
+
+
+def metrics_settings(port: int | None) -> dict[str, str]:
+    """The keys that `--metrics-port` stands for."""
+    if port is None:
+        return {}
+    return {"metricsExporterType": "PROM", "metricsPromExporterPort": str(port)}
 
 
 def log_options(verbosity: int, level: str | None, file: Path | None, as_json: bool) -> LogOptions:

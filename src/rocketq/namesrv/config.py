@@ -27,6 +27,9 @@ _NEVER_UPDATED: Final = frozenset(
 ).union(*(config_text.settings(each) for each in (AccessSettings, TlsSettings, EntranceSettings)))
 
 
+# A NameServer has few figures; nobody needs them sent.
+_EXPORTERS: Final = ("DISABLE", "0", "PROM", "2")
+
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _DAY_S: Final = 24 * 60 * 60
 _THREADS: Final = (0, 10_000)
@@ -35,6 +38,7 @@ _BYTES: Final = (0, 1 << 30)
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     **ENTRANCE_RANGES,
     "listen_port": (0, 65_535),
+    "metrics_prom_exporter_port": (0, 65_535),
     "scan_not_active_broker_interval": (1, _DAY_MS),
     "un_register_broker_queue_capacity": _CAPACITY,
     "wait_seconds_for_service": (0, _DAY_S),
@@ -107,6 +111,12 @@ class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
     server_socket_rcv_buf_size: int = 0
     shutdown_wait_time_seconds: int = 30
 
+    # Ours, under the keys that brokers have: figures and health.
+    metrics_exporter_type: str = "DISABLE"
+    metrics_prom_exporter_port: int = 5557
+    metrics_prom_exporter_host: str = ""
+    metrics_label: str = ""
+
     # Accepted without effect.
     cluster_test: bool = False
     product_env_name: str = "center"
@@ -131,6 +141,11 @@ class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
         check_ranges(self, _RANGES)
         self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
+        if self.metrics_exporter_type.strip().upper() not in _EXPORTERS:
+            raise config_text.ConfigError(
+                f"metricsExporterType={self.metrics_exporter_type}: must be one of "
+                + ", ".join(_EXPORTERS)
+            )
 
     @property
     def limits(self) -> Limits:

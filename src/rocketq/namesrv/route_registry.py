@@ -551,6 +551,15 @@ class RouteRegistry:
         return self._topics.keys()
 
     @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
+    @property
+    def live_count(self) -> int:
+        """Brokers that have registered and not fallen silent, slaves included."""
+        return len(self._live)
+
+    @property
     def brokers(self) -> Mapping[str, BrokerData]:
         return self._brokers
 

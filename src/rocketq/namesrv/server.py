@@ -6,17 +6,19 @@ NameServers do not know each other. Brokers register at all of them, clients ask
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.service import asked_to_stop, running
 from rocketq.common.slices import Slices
 from rocketq.common.turns import Turns
 from rocketq.namesrv.access import NAMESRV_RULES
 from rocketq.namesrv.config import LiveConfig, NamesrvConfig
 from rocketq.namesrv.kv_config import KvConfig
+from rocketq.namesrv.metrics import FAMILIES, NamesrvFigures, exporter_settings
 from rocketq.namesrv.processor.brokers import BrokerProcessor
 from rocketq.namesrv.processor.routes import RouteProcessor
 from rocketq.namesrv.processor.settings import SettingsProcessor
@@ -29,6 +31,7 @@ from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.namesrv import NotifyMinBrokerIdChange
 from rocketq.remoting.link.client import RemotingClient
 from rocketq.remoting.link.connection import Connection
+from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 from rocketq.remoting.wire.command import Command
@@ -45,9 +48,19 @@ _DONE: Final = object()
 class NameServer:
     """Wires the tables to the network; one per process is the rule, several are possible."""
 
-    def __init__(self, config: NamesrvConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        config: NamesrvConfig,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        monitoring: Monitoring | None = None,
+    ) -> None:
+        """`monitoring`: where to say how we are, if the process has such a place already."""
         self._config = LiveConfig(config)
         self._clock = clock
+        self._is_monitored_elsewhere = monitoring is not None
+        self._monitoring = monitoring or Monitoring(exporter_settings(config))
+        meter = RequestMeter() if self._monitoring.is_on else None
         self._registry = RouteRegistry(
             clock=clock,
             on_minimum_id_change=self._tell_group,
@@ -71,7 +84,14 @@ class NameServer:
             tls=self._tls,
             hooks=guards(config, self._directory, NAMESRV_RULES, cluster=""),
             on_close=self._registry.connection_closed,
+            meter=meter,
         )
+        if meter is not None:
+            part = self._monitoring.part("namesrv", {"node_type": "namesrv"})
+            figures = NamesrvFigures(self._registry, self._server, meter)
+            part.add(FAMILIES, figures.collect)
+            part.check("serving", lambda: self._stage)
+        self._stage: str | None = "starting"
         self._client: RemotingClient | None = None
         self._notices: set[asyncio.Task[None]] = set()
         self._long_work: set[asyncio.Task[None]] = set()
@@ -107,6 +127,11 @@ class NameServer:
         """Where programs of this host reach it, as `host:port`."""
         host = _REACHED_AT.get(self._config.current.bind_address, self._config.current.bind_address)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Where figures are; empty where they are not served."""
+        return self._monitoring.url
 
     async def start(self) -> None:
         """Load the settings and accept requests; raises OSError when the port is taken."""
@@ -147,13 +172,16 @@ class NameServer:
         make_first_users(self._config.current, self._directory)
         async with (
             self._directory,
+            nullcontext() if self._is_monitored_elsewhere else self._monitoring.serving(),
             self._telling_brokers(),
             self._listening(),
             running("certificates", self._tls.run),
             running("liveness scan", self._scan),
         ):
+            self._stage = None
             started.set()
             await self._stop.wait()
+            self._stage = "stopping"
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:

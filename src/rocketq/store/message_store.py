@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.metrics.family import Histogram
 from rocketq.common.service import asked_to_stop, running
 from rocketq.common.slices import in_slices
 from rocketq.message.names import is_system_topic
@@ -447,6 +448,11 @@ class MessageStore(StoredMessages):
             return copied if flushed is None else flushed
         return both(flushed, copied)
 
+    def flush_soon(self) -> None:
+        """Bring what is in the log to the disk, without waiting for it."""
+        if self.unflushed_bytes:
+            self._flush.request()
+
     async def flush(self) -> None:
         """Make everything durable now."""
         await self._flush.flush()
@@ -606,8 +612,36 @@ class MessageStore(StoredMessages):
                 self._disk_failed(error)
 
     def disk_ratio(self) -> float:
-        """How full the log's disk is."""
+        """How full the log's disk is. May be called from another thread."""
         return self._retention.log_ratio()
+
+    def is_too_full(self, ratio: float) -> bool:
+        """Whether nothing would be taken with a disk as full as this."""
+        return ratio > self.config.warning_ratio
+
+    @property
+    def is_log_stuck(self) -> bool:
+        """Whether the log could not grow lately: no space, no descriptors, no memory."""
+        return self._log.is_stuck
+
+    @property
+    def flush_times(self) -> Histogram:
+        """How long the disk took for each flush of the log."""
+        return self._flush.times
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """What a power failure would take, unless a slave has it."""
+        return self._log.end - self._log.flushed
+
+    @property
+    def undispatched_bytes(self) -> int:
+        """What is stored and cannot be read yet."""
+        return max(self.confirm_offset - self._dispatcher.position, 0)
+
+    def known_end(self, topic: str, queue_id: int) -> int | None:
+        """The end of a queue, as far as it is known without opening its files."""
+        return self._queues.known_end(topic, queue_id)
 
     def set_read_ahead(self, ahead: bool) -> None:
         """Have the system read the log ahead of its readers, or no more than they ask for."""

@@ -163,6 +163,11 @@ class Registration:
     def name_servers(self) -> list[str]:
         return list(self._name_servers)
 
+    @property
+    def missed(self) -> list[str]:
+        """Those of them that do not know of us, although they should."""
+        return [each.address for each in self._name_servers.values() if not each.is_reachable]
+
     # The service
 
     async def run(self, stop: asyncio.Event) -> None:

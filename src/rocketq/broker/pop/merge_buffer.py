@@ -101,6 +101,11 @@ class MergeBuffer:
     def __len__(self) -> int:
         return len(self._steps)
 
+    @property
+    def queue_count(self) -> int:
+        """Queues whose offset waits for what is in here."""
+        return len(self._queues)
+
     def add(self, check_point: CheckPoint, revive_queue: int, next_offset: int) -> bool:
         """Keep the check point of a pop; False if it has to be written now."""
         config = self._live.broker

@@ -178,6 +178,19 @@ class Revival:
                 return True
         return False
 
+    # What operators see
+
+    def behind(self, queue_id: int) -> tuple[int, int]:
+        """Records of a revive queue not dealt with, and how many ms ago the first was due."""
+        topic = self._revive_log.topic
+        queue = self._queues.get(queue_id)
+        if queue is None or not self._store.is_available(topic, queue_id):
+            return 0, 0
+        lag = max(self._store.max_offset(topic, queue_id) - queue.committed - 1, 0)
+        due_ms = queue.by_time[0][0] if queue.by_time else 0
+        late_ms = max(self._timers.delivered_until_ms - due_ms, 0) if due_ms else 0
+        return lag, late_ms
+
     # Reading
 
     def _read(self, queue: _ReviveQueue, left: int) -> int:
@@ -259,6 +272,7 @@ class Revival:
         result = self._store.append(message)
         if result.is_stored:
             self._stats.messages_put(retry_topic, 0, 1, result.size)
+            self._stats.message_revived(group, topic)
             return True
         logger.warning("reviving for %s: %s", group, result.status.name)
         return result.status in _HOPELESS

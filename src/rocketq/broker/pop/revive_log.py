@@ -204,6 +204,8 @@ class ReviveLog:
         self._clock = clock
         self._store_host = store_host
         self._next_queue = 0
+        self.check_points = 0
+        self.acks = 0
 
     @property
     def topic(self) -> str:
@@ -219,6 +221,7 @@ class ReviveLog:
         return self._next_queue
 
     def put_check_point(self, check_point: CheckPoint, revive_queue: int) -> AppendResult:
+        self.check_points += 1
         at = check_point.revive_time - _AHEAD_MS
         name = self._name(check_point.key, check_point.start_offset, CHECK_POINT_TAG)
         return self._put(check_point.encode(), CHECK_POINT_TAG, name, revive_queue, at)
@@ -227,6 +230,7 @@ class ReviveLog:
         self, key: CheckPointKey, offsets: Sequence[int], revive_queue: int, revive_time: int
     ) -> AppendResult:
         """Write one ack, single or for several messages."""
+        self.acks += 1
         topic, group, queue_id, start_offset, pop_time, broker_name = key
         content: dict[str, Any] = {"ao": offsets[0] if len(offsets) == 1 else -1}
         tag = ACK_TAG

@@ -72,6 +72,7 @@ class EndTransactionProcessor:
             half = self._half_message(header)
             if not self._transactions.was_decided(half.queue_offset):
                 self._transactions.decide(half.queue_offset)
+                self._count(half, is_commit=False)
             return request.reply()
         # "Unknown" decides nothing; the producer will be asked again.
         logger.debug("%s has not decided %s yet", connection.peer_address, header.msg_id)
@@ -113,7 +114,13 @@ class EndTransactionProcessor:
         # Decided in the same turn as stored: a second decision finds it done.
         self._transactions.decide(half.queue_offset)
         self._stats.messages_put(*queue, 1, result.size)
+        self._count(half, is_commit=True)
         return result
+
+    def _count(self, half: MessageExt, *, is_commit: bool) -> None:
+        topic = half.get_property(PropertyName.REAL_TOPIC) or ""
+        after_ms = max(self._clock.now_ms() - half.born_timestamp, 0)
+        self._stats.transaction_ended(topic, is_commit=is_commit, after_ms=after_ms)
 
     async def _reply_when(self, durable: asyncio.Future[PutStatus], request: Command) -> Command:
         status = await asyncio.shield(durable)  # others wait for the same flush

@@ -8,6 +8,7 @@ into `live` or `at_start`. docs/settings.md is made from this table.
 from typing import Final
 
 from rocketq.broker.settings.rows import Row, Section, at_start, live, no_effect, not_there
+from rocketq.common.metrics.monitoring import EXPORTER_KINDS
 
 _DAY_MS: Final = 86_400_000
 _INT: Final = 2**31 - 1
@@ -87,6 +88,42 @@ SECTIONS: Final = (
                 10_000_000,
                 ours=True,
             ),
+        ),
+    ),
+    Section(
+        "Metrics and health",
+        (
+            at_start(
+                "metricsExporterType",
+                "Where figures go: DISABLE, PROM (a page for Prometheus, and health), OTLP_GRPC "
+                "(to an OpenTelemetry collector), LOG.",
+                choices=EXPORTER_KINDS,
+            ),
+            at_start("metricsPromExporterPort", "The page's port; 0 takes a free one.", 0, 65_535),
+            at_start("metricsPromExporterHost", "The page's address; brokerIP1 if not given."),
+            at_start("metricsGrpcExporterTarget", "The collector; `https://` if nothing is said."),
+            at_start("metricsGrpcExporterHeader", "What it is told, `k:v,k:v`; a token perhaps."),
+            at_start("metricGrpcExporterTimeOutInMills", "Patience with it.", 1, 600_000),
+            at_start("metricGrpcExporterIntervalInMills", "How often.", 100, _DAY_MS),
+            at_start(
+                "metricLoggingExporterIntervalInMills", "How often, to the log.", 100, _DAY_MS
+            ),
+            at_start("metricsLabel", "Labels of every series, `k:v,k:v`."),
+            at_start(
+                "metricsOtelCardinalityLimit",
+                "Series a family may have; what is left out is counted.",
+                1,
+                1_000_000,
+            ),
+            at_start("metricsExportBatchMaxDataPoints", "Points in a request.", 1, 100_000),
+            at_start("enableConnectionMetrics", "Figures about connections."),
+            at_start("enableLagAndDlqMetrics", "Figures about lag."),
+            at_start("enableMessageStoreMetrics", "Figures about the store and timers."),
+            at_start("enablePopMetrics", "Figures about pops."),
+            at_start("enableRemotingMetrics", "Figures about how long requests take."),
+            at_start("enableRequestMetrics", "Figures about messages by topic and group."),
+            at_start("enableStatsMetrics", "Figures about the broker as a whole."),
+            at_start("enableTransactionMetrics", "Figures about transactions."),
         ),
     ),
     Section(
@@ -480,7 +517,7 @@ SECTIONS: Final = (
             not_there("timerInterceptDelayLevel", "delay levels have queues of their own", "false"),
             not_there("coldDataFlowControlEnable", "old messages are not held back", "false"),
             not_there("enableNetWorkFlowControl", "clients are not held back by rate", "false"),
-            not_there("metricsExporterType", "metrics are not exported", "DISABLE"),
+            not_there("metricsInDelta", "counters are sent as they are since start", "false"),
             not_there(
                 "fetchNamesrvAddrByAddressServer", "name NameServers in namesrvAddr", "false"
             ),
@@ -643,15 +680,8 @@ SECTIONS: Final = (
                 authorizationStrategy""",
             ),
             *no_effect(
-                "Belongs to metrics, which are not exported.",
-                """metricsPromExporterPort transactionMetricFlushInterval enableConnectionMetrics
-                enableLagAndDlqMetrics enableMessageStoreMetrics enablePopMetrics
-                enableRemotingMetrics enableRequestMetrics enableStatsMetrics
-                enableTransactionMetrics estimateAccumulation metricGrpcExporterIntervalInMills
-                metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
-                metricsExportBatchMaxDataPoints metricsGrpcExporterHeader
-                metricsGrpcExporterTarget metricsInDelta metricsLabel
-                metricsOtelCardinalityLimit metricsPromExporterHost""",
+                "Figures are counted when somebody asks for them, and exactly.",
+                "transactionMetricFlushInterval estimateAccumulation",
             ),
             *no_effect(
                 "Filters are compiled when they are used, without bit maps.",

@@ -17,6 +17,7 @@ of the key that goes with each:
     SNDBCK_PUT_NUMS, DLQ_PUT_NUMS       topic@group, counted one by one
     GROUP_CK_NUMS, GROUP_ACK_NUMS       topic@group: check points and acks of pop
     BROKER_CK_NUMS, BROKER_ACK_NUMS     cluster name
+    POP_REVIVE_NUMS                     topic@group, ours
     CHANNEL_ACTIVITY                    CONNECT, CLOSE
 """
 
@@ -28,6 +29,7 @@ from typing import Final, NamedTuple
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.sampling import History, Rate, Reading, Window, Windows
 from rocketq.common.clock import Clock
+from rocketq.common.metrics.family import Histogram
 from rocketq.common.numbers import parse_natural
 from rocketq.common.service import asked_to_stop
 from rocketq.common.slices import Slices, at_once, in_slices
@@ -35,6 +37,7 @@ from rocketq.message.names import is_system_topic
 
 SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
+POP_REVIVE_NUMS: Final = "POP_REVIVE_NUMS"
 
 _SAMPLE_PERIOD_S: Final = 10.0
 _FLOWS_A_SLICE: Final = 500
@@ -62,6 +65,20 @@ class Flow:
             self.messages += part.messages
             self.size += part.size
             self.requests += part.requests
+
+
+FINISH_SECONDS: Final = (5.0, 60.0, 600.0, 3_600.0, 43_200.0, 86_400.0)
+
+
+class EndedTransactions:
+    """What became of the half messages of one topic."""
+
+    __slots__ = ("committed", "latency", "rolled_back")
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.rolled_back = 0
+        self.latency = Histogram(FINISH_SECONDS)
 
 
 class Snapshot(NamedTuple):
@@ -94,6 +111,8 @@ class BrokerStats:
             )
         }
         self._counted: dict[tuple[str, str], Flow] = {}
+        self.transactions: dict[str, EndedTransactions] = {}
+        """By topic, how transactions ended."""
         # What deleted topics had counted, so that the totals never go back.
         self._past_puts = 0
         self._past_gets = 0
@@ -146,6 +165,10 @@ class BrokerStats:
         self._count("GROUP_ACK_NUMS", f"{topic}@{group}", count)
         self._count("BROKER_ACK_NUMS", self._live.broker.broker_cluster_name, count)
 
+    def message_revived(self, group: str, topic: str) -> None:
+        """A message that was popped and not acknowledged was brought back."""
+        self._count(POP_REVIVE_NUMS, f"{topic}@{group}")
+
     def channel_event(self, name: str) -> None:
         self._count("CHANNEL_ACTIVITY", name)
 
@@ -155,6 +178,17 @@ class BrokerStats:
             flow = self._counted[name, key] = Flow(self._windows)
         flow.messages += count
         flow.requests += 1
+
+    def transaction_ended(self, topic: str, *, is_commit: bool, after_ms: int) -> None:
+        """A half message was committed or rolled back, so long after it was made."""
+        ended = self.transactions.get(topic)
+        if ended is None:
+            ended = self.transactions[topic] = EndedTransactions()
+        if is_commit:
+            ended.committed += 1
+        else:
+            ended.rolled_back += 1
+        ended.latency.observe(after_ms / 1000)
 
     # Sampling
 
@@ -251,6 +285,31 @@ class BrokerStats:
             for flow in queues.values()
         )
 
+    def put_by_topic(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, messages and bytes stored since start."""
+        for topic, queues in list(self._puts.items()):
+            flows = queues.values()
+            yield topic, sum(flow.messages for flow in flows), sum(flow.size for flow in flows)
+
+    def got_by_group(self) -> Iterator[tuple[str, str, int, int]]:
+        """Topic, group, messages and bytes handed out since start."""
+        for (topic, group), queues in list(self._gets.items()):
+            flows = queues.values()
+            messages, size = sum(flow.messages for flow in flows), sum(flow.size for flow in flows)
+            yield topic, group, messages, size
+
+    def counted(self, name: str) -> Iterator[tuple[str, str, int]]:
+        """Topic, group and count of what is counted one by one under a name."""
+        for (counted_name, key), flow in list(self._counted.items()):
+            topic, separator, group = key.partition("@")
+            if counted_name == name and separator:
+                yield topic, group, flow.messages
+
+    def events(self, name: str) -> int:
+        """How often something happened to connections."""
+        flow = self._counted.get(("CHANNEL_ACTIVITY", name))
+        return 0 if flow is None else flow.messages
+
     def topic_put_tps(self, topic: str) -> float:
         flow = self._topics.get(topic)
         return 0.0 if flow is None else flow.by_message.minute.tps
@@ -297,6 +356,7 @@ class BrokerStats:
         self._topics.pop(topic, None)
         for key in [key for key in self._gets if key[0] == topic]:
             self._forget_gets(key)
+        self.transactions.pop(topic, None)
         self._forget_named(lambda parts: len(parts) > 1 and topic in parts)
 
     def forget_group(self, group: str) -> None:

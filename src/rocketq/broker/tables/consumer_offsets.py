@@ -17,7 +17,7 @@ shares the queues of every key with the tables. Who changes a key after that, ch
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -201,6 +201,19 @@ class ConsumerOffsets:
         self._file.touch()
 
     # Groups and topics
+
+    def all_committed(self) -> list[tuple[str, Mapping[int, int]]]:
+        """The offsets by queue of every key, to be looked at and not changed; see `pair`."""
+        return list(self._offsets.by_key.items())
+
+    @staticmethod
+    def pair(key: str) -> tuple[str, str]:
+        """Topic and group of a key."""
+        return _parts(key)
+
+    def pulled(self, key: str) -> Mapping[int, int]:
+        """The next offsets asked for, by queue."""
+        return self._pulled.by_key.get(key, {})
 
     def topics_of(self, group: str) -> list[str]:
         parts = map(_parts, self._offsets.by_key)

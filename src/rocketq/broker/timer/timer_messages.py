@@ -35,6 +35,7 @@ from rocketq.broker.timer.timer_metrics import TimerMetrics
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import INT32_MAX, parse_int64, parse_natural
 from rocketq.common.service import asked_to_stop
+from rocketq.common.slices import Slices
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import MessageExt
@@ -82,6 +83,7 @@ _CLEANING_S: Final = 30.0
 _SAVED_EVERY_MS: Final = 3_600_000
 
 _DECIDED: Final = (SysFlag.TRANSACTION_NONE, SysFlag.TRANSACTION_COMMIT)
+_SLOTS_A_LOOK: Final = 1_000
 _HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
@@ -579,16 +581,65 @@ class TimerMessages:
         self._rates = (self._placed - placed) / passed, (self._delivered - delivered) / passed
         self._rated_at = now, self._placed, self._delivered
 
+    @property
+    def behind_ms(self) -> int:
+        """How long ago the oldest slot was due that is not delivered yet."""
+        return max(self._clock.now_ms() - self._read_ms, 0) if self._loop is not None else 0
+
+    @property
+    def unplaced(self) -> int:
+        """Messages that wait to be given a slot."""
+        if not self._store.is_available(TIMER_TOPIC, 0):
+            return 0
+        return max(self._store.max_offset(TIMER_TOPIC, 0) - self._queue_offset, 0)
+
+    @property
+    def unplaced_ms(self) -> int:
+        """How long the first of them has waited for that."""
+        if self.unplaced == 0:
+            return 0
+        stored_ms = self._store.store_time(TIMER_TOPIC, 0, self._queue_offset)
+        return max(self._clock.now_ms() - stored_ms, 0) if stored_ms >= 0 else 0
+
+    @property
+    def late(self) -> int:
+        """Messages in slots that were due before now; of very many slots the first count."""
+        if self._loop is None:
+            return 0
+        end_ms = min(self._clock.now_ms(), self._read_ms + _SLOTS_A_LOOK * self._precision_ms)
+        end_ms -= end_ms % self._precision_ms
+        slots = range(self._read_ms, end_ms, self._precision_ms)
+        return sum(max(self._wheel.waiting(slot_ms), 0) for slot_ms in slots)
+
+    @property
+    def placed_count(self) -> int:
+        return self._placed
+
+    @property
+    def delivered_count(self) -> int:
+        return self._delivered
+
+    def due_within(self, bounds_s: tuple[int, ...]) -> Slices[list[int]]:
+        """How many messages are due within each of these times, the shortest first."""
+        now_ms = self._clock.now_ms()
+        slot_ms = now_ms - now_ms % self._precision_ms
+        total, totals = 0, []
+        for bound_s in bounds_s:
+            end_ms = min(now_ms + bound_s * 1000, now_ms + _WHEEL_REACH * self._precision_ms)
+            while slot_ms < end_ms:
+                stop_ms = min(end_ms, slot_ms + _SLOTS_A_LOOK * self._precision_ms)
+                for each in range(slot_ms, stop_ms, self._precision_ms):
+                    total += max(self._wheel.waiting(each), 0)
+                slot_ms += -(-(stop_ms - slot_ms) // self._precision_ms) * self._precision_ms
+                yield
+            totals.append(total)
+        return totals
+
     def runtime_info(self) -> dict[str, str]:
         """Its part of a broker's runtime table."""
-        now_ms = self._clock.now_ms()
-        behind_ms = max(now_ms - self._read_ms, 0) if self._loop is not None else 0
-        waiting = 0
-        if self._store.is_available(TIMER_TOPIC, 0):
-            waiting = max(self._store.max_offset(TIMER_TOPIC, 0) - self._queue_offset, 0)
         return {
-            "timerReadBehind": str(behind_ms // 1000),
-            "timerOffsetBehind": str(waiting),
+            "timerReadBehind": str(self.behind_ms // 1000),
+            "timerOffsetBehind": str(self.unplaced),
             "timerCongestNum": str(self.metrics.total),
             "timerEnqueueTps": f"{self._rates[0]:.1f}",
             "timerDequeueTps": f"{self._rates[1]:.1f}",

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 from rocketq.admin import groups
-from rocketq.admin.versions import version_name
 from rocketq.cli.admin.command import BrokerAddress, Group, Report, command
 from rocketq.cli.admin.times import to_the_millisecond
 from rocketq.cli.commands import Option
@@ -14,6 +13,7 @@ from rocketq.cli.failures import fail
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common.errors import RocketqError
 from rocketq.remoting.bodies.running_info import ConsumerRunningInfo, ProcessQueueInfo
+from rocketq.remoting.versions import version_name
 
 _STUCK_MS = 60_000
 _HEAD = "{:<10}  {:<40}  {:<20}  {}"

@@ -4,7 +4,6 @@ from typing import Annotated, Final
 
 from rocketq.admin import brokers, groups
 from rocketq.admin.groups import GroupProgress
-from rocketq.admin.versions import version_name
 from rocketq.cli.admin.command import (
     BrokerAddress,
     Cluster,
@@ -25,6 +24,7 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.connections import ClientConnection
 from rocketq.remoting.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rocketq.remoting.bodies.stats import ConsumeStats
+from rocketq.remoting.versions import version_name
 
 _PROGRESS: Final = "{:<64}  {:<6}  {:<24} {:<5}  {:<14}  {:<7}  {}"
 _QUEUES_HEAD: Final = "{:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20} {:<20}{}"

@@ -54,6 +54,7 @@ def broker(
         int | None, Option(metavar="P", help="The port; 0 picks a free one. [10911]")
     ] = None,
     grpc_port: GrpcPort = None,
+    metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     with_parent: Annotated[bool, Option(WITH_PARENT, hidden=True)] = False,
     verbosity: options.Verbosity = 0,
@@ -67,7 +68,7 @@ def broker(
     It keeps its messages in `storePathRootDir` (else in ~/store), listens on every address of
     the machine (0.0.0.0, port 10911; --host narrows it), and registers at the NameServers.
     When it accepts requests it prints `ready broker=HOST:PORT pid=N`, with `grpc=HOST:PORT`
-    where --grpc-port has it serve gRPC as well.
+    where --grpc-port has it serve gRPC as well, and `metrics=URL` where it has figures to show.
 
     rocketq broker -n 127.0.0.1:9876 -c broker.conf
     rocketq broker -n 127.0.0.1:9876 --set storePathRootDir=/data/a --set brokerName=broker-a
@@ -75,7 +76,11 @@ def broker(
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
         start_logging(logs)
-        settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        settings = {
+            **read_file(config_file),
+            **options.metrics_settings(metrics_port),
+            **parse_assignments(assignments or ()),
+        }
         if with_parent:
             settings |= secrets_of_parent()
         check_known(settings, BrokerConfig, StoreConfig, strict=strict)
@@ -136,6 +141,8 @@ def broker_ports(config: BrokerConfig, store: StoreConfig) -> list[int]:
 def announce_ready(broker: Broker, more: Mapping[str, str] | None = None) -> None:
     """`more` are addresses of other parts that were started too, by their names."""
     addresses = {"broker": broker.address, **(more or {})}
+    if broker.metrics_url:
+        addresses["metrics"] = broker.metrics_url
     words = [f"{name}={address}" for name, address in addresses.items()]
     print("ready", *words, f"pid={os.getpid()}", flush=True)
 

@@ -55,6 +55,8 @@ class BrokerProcess:
         self.name = f"slave {slave_id} of {broker_name}" if self.is_slave else broker_name
         self.grpc_address = ""
         self._process = process
+        self.metrics_url = ""
+        """Where its figures are, once it is ready; empty where it has none."""
 
     @property
     def pid(self) -> int:
@@ -68,6 +70,7 @@ class BrokerProcess:
             await self.stopped()
         addresses = dict(word.split("=", 1) for word in line.split()[1:])
         self.grpc_address = addresses.get("grpc", "")
+        self.metrics_url = addresses.get("metrics", "")
         return addresses["broker"]
 
     async def stopped(self) -> None:

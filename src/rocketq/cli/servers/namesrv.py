@@ -28,6 +28,7 @@ def namesrv(
     port: Annotated[
         int | None, Option(metavar="P", help="The port; 0 picks a free one. [9876]")
     ] = None,
+    metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
@@ -39,12 +40,16 @@ def namesrv(
 
     Brokers register here, clients ask here which broker serves a topic. It listens on every
     address of the machine (0.0.0.0, port 9876; --host narrows it). When it accepts requests
-    it prints `ready namesrv=HOST:PORT pid=N`.
+    it prints `ready namesrv=HOST:PORT pid=N`, with `metrics=URL` in it where it has figures.
     """
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
         start_logging(logs)
-        settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        settings = {
+            **read_file(config_file),
+            **options.metrics_settings(metrics_port),
+            **parse_assignments(assignments or ()),
+        }
         check_known(settings, NamesrvConfig, strict=strict)
         config = build_config(settings, config_file, host=host, port=port)
     except (CannotStart, ConfigError) as error:
@@ -77,7 +82,10 @@ def build_config(
 
 
 def announce_ready(server: NameServer) -> None:
-    print(f"ready namesrv={server.address} pid={os.getpid()}", flush=True)
+    words = [f"namesrv={server.address}"]
+    if server.metrics_url:
+        words.append(f"metrics={server.metrics_url}")
+    print("ready", *words, f"pid={os.getpid()}", flush=True)
 
 
 def run_name_server(config: NamesrvConfig, *, announce: Callable[[NameServer], None]) -> None:

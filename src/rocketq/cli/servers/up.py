@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import local_address
+from rocketq.broker.metrics.settings import exporter_settings
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
@@ -33,6 +34,7 @@ from rocketq.cli.servers.settings import check_known, parse_assignments, start_l
 from rocketq.cli.servers.welcome import announce
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError
+from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 from rocketq.store.config import BrokerRole
@@ -95,6 +97,7 @@ def up(
             help="How many slaves each broker has, each in its own process.",
         ),
     ] = 0,
+    metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
@@ -131,7 +134,10 @@ def up(
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
         start_logging(logs)
-        settings = parse_assignments(assignments or ())
+        settings = {
+            **options.metrics_settings(metrics_port),
+            **parse_assignments(assignments or ()),
+        }
         for key, option in _OWN_OPTIONS.items():
             if key in settings:
                 raise CannotStart(f"--set {key}: use {option} instead")
@@ -186,12 +192,15 @@ def up(
     async def program(stop: asyncio.Event) -> None:
         check_ports_free(host, [namesrv_port, *broker_ports(broker_config, store_config)])
         port = usual_port(grpc_port, host, broker_port)
-        name_server = NameServer(namesrv_config)
-        async with started(name_server):
+        # Both are asked at one address.
+        monitoring = Monitoring(exporter_settings(broker_config))
+        name_server = NameServer(namesrv_config, monitoring=monitoring)
+        async with monitoring.serving(), started(name_server):
             broker = Broker(
                 config_text.update(broker_config, {"namesrvAddr": name_server.address}),
                 store_config,
                 owns_process=True,
+                monitoring=monitoring,
             )
             async with started(broker), grpc_beside(broker, port) as server:
                 await _registered(name_server, broker_config.broker_name)
@@ -200,6 +209,7 @@ def up(
                     namesrv=name_server.address,
                     broker=broker.address,
                     **grpc_address(server, broker),
+                    **({"metrics": monitoring.url} if monitoring.url else {}),
                 )
                 others = [server] if server is not None else []
                 await wait_for_either(stop, name_server, broker, *others)
@@ -263,6 +273,7 @@ def _run_several(
     async def program(stop: asyncio.Event) -> None:
         count = len(members)
         ports = ports_from(first_port, count) if first_port else free_ports(host, count)
+        metrics_port = broker_config.metrics_prom_exporter_port
         configs = [
             (
                 replace(
@@ -270,6 +281,8 @@ def _run_several(
                     broker_name=member.name,
                     broker_id=member.slave_id,
                     listen_port=port,
+                    # The NameServer has the first; 0 is any free one for each.
+                    metrics_prom_exporter_port=metrics_port and metrics_port + number,
                     auto_create_topic_on_all_brokers=is_spread,
                 ),
                 replace(
@@ -278,7 +291,7 @@ def _run_several(
                     broker_role=BrokerRole.SLAVE if member.slave_id else store_config.broker_role,
                 ),
             )
-            for member, port in zip(members, ports, strict=True)
+            for number, (member, port) in enumerate(zip(members, ports, strict=True), 1)
         ]
         used = [port for config in configs for port in broker_ports(*config)]
         check_ports_free(host, [namesrv_config.listen_port, *used])
@@ -337,13 +350,11 @@ async def _serve_several(
                 for address, each in zip(addresses, processes, strict=True)
                 if not each.is_slave
             ]
-            grpc = ",".join(each.grpc_address for each in processes if each.grpc_address)
-            announce(
-                root,
-                namesrv=name_server.address,
-                broker=",".join(masters),
-                **({"grpc": grpc} if grpc else {}),
-            )
+            said = {"namesrv": name_server.address, "broker": ",".join(masters)}
+            said["grpc"] = ",".join(each.grpc_address for each in processes if each.grpc_address)
+            urls = [name_server.metrics_url, *(each.metrics_url for each in processes)]
+            said["metrics"] = ",".join(url for url in urls if url)
+            announce(root, **{name: addresses for name, addresses in said.items() if addresses})
             if has_slaves:
                 for address, each in zip(addresses, processes, strict=True):
                     print(f"{each.name} at {address} pid={each.pid}", flush=True)

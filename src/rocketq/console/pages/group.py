@@ -5,7 +5,6 @@ from typing import Final
 from nicegui import ui
 
 from rocketq.admin import groups
-from rocketq.admin.versions import version_name
 from rocketq.common.errors import RocketqError
 from rocketq.console.access import Role
 from rocketq.console.pages.groups import change_group, delete_group
@@ -20,6 +19,7 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.connections import ConsumerConnection
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.stats import ConsumeStats
+from rocketq.remoting.versions import version_name
 
 _REFRESH_S: Final = 5.0
 _MOST_BARS: Final = 32

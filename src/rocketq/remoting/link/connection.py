@@ -28,6 +28,7 @@ from rocketq.remoting.errors import BadFrame, ConnectionLost, RemotingError, Too
 from rocketq.remoting.link.deadlines import Deadlines
 from rocketq.remoting.link.handlers import Handlers, RpcHook
 from rocketq.remoting.link.handling import RequestHandling
+from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.pending import PendingCall, Waiting
 from rocketq.remoting.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from rocketq.remoting.wire.frame import FRAME_LIMIT, FrameSplitter
@@ -93,6 +94,7 @@ class Connection:
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[["Connection"], None] | None = None,
         on_go_away: Callable[["Connection"], None] | None = None,
+        meter: RequestMeter | None = None,
     ) -> None:
         self.attributes: dict[str, Any] = {}
         self.peer: tuple[str, int] = ("", 0)
@@ -118,7 +120,12 @@ class Connection:
             limits.header_limit,
         )
         self._handling = RequestHandling(
-            self, handlers, hooks, limit=limits.handlers, on_room=self._handlers_have_room
+            self,
+            handlers,
+            hooks,
+            limit=limits.handlers,
+            on_room=self._handlers_have_room,
+            meter=meter,
         )
         self._handling.is_stranger = is_stranger
         self._backlog: deque[Command] = deque()

@@ -16,6 +16,7 @@ cdef class RequestHandling:
     cdef object _on_room
     cdef set _tasks
     cdef public bint is_stranger
+    cdef object _meter
 
     @cython.locals(request=CommandType, end="Py_ssize_t")
     cpdef Py_ssize_t handle(self, list commands, Py_ssize_t at) except -1

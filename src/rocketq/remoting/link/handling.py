@@ -6,6 +6,7 @@ Compiled where possible (handling.pxd gives the types).
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rocketq.common.errors import RocketqError
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.link.handlers import Handler, Handlers, RpcHook, RunHandler
+from rocketq.remoting.link.meter import RUNS_TIMED, RequestMeter
 from rocketq.remoting.wire.command import RESPONSE_FLAG, Command
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class RequestHandling:
         *,
         limit: int,
         on_room: Callable[[], None],
+        meter: RequestMeter | None = None,
     ) -> None:
         self._connection = connection
         self._handlers = handlers
@@ -46,6 +49,7 @@ class RequestHandling:
         self._on_room = on_room
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_stranger = False  # until the hooks have let something through
+        self._meter = meter
 
     @property
     def running(self) -> int:
@@ -81,6 +85,7 @@ class RequestHandling:
     # One request
 
     def _handle_one(self, handler: Handler | None, request: Command) -> None:
+        began = time.perf_counter() if self._meter is not None else 0.0
         try:
             for hook in self._hooks:
                 hook.before_request(self._connection.peer_address, request)
@@ -97,19 +102,27 @@ class RequestHandling:
         if reply is None:
             return
         if isinstance(reply, Command):
-            self._answer(request, reply)
+            self._timed_answer(request, reply, began)
         else:
-            task = asyncio.get_running_loop().create_task(self._finish(request, reply))
+            task = asyncio.get_running_loop().create_task(self._finish(request, reply, began))
             self._tasks.add(task)
             task.add_done_callback(self._finished)
 
-    async def _finish(self, request: Command, awaitable: Awaitable[Command | None]) -> None:
+    async def _finish(
+        self, request: Command, awaitable: Awaitable[Command | None], began: float
+    ) -> None:
         try:
             reply = await awaitable
         except Exception as error:
             reply = self._refusal(request, error)
         if reply is not None:
-            self._answer(request, reply)
+            self._timed_answer(request, reply, began)
+
+    def _timed_answer(self, request: Command, reply: Command, began: float) -> None:
+        if self._meter is not None:
+            passed = time.perf_counter() - began
+            self._meter.observe(request.code, reply.code, request.is_oneway, passed)
+        self._answer(request, reply)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         was_full = self.is_full
@@ -124,12 +137,16 @@ class RequestHandling:
             requests = self._accepted(requests)
             if not requests:
                 return
+        is_timed = self._meter is not None and self._meter.is_run_timed()
+        began = time.perf_counter() if is_timed else 0.0
         try:
             replies = handler.handle_run(requests, self._connection)
         except Exception as error:
             for request in requests:
                 self._answer(request, self._refusal(request, error))
             return
+        if is_timed:
+            self._time_run(requests, replies, time.perf_counter() - began)
         if not replies:
             return
         if self._hooks:
@@ -138,6 +155,18 @@ class RequestHandling:
                 self._answer(by_opaque[reply.opaque], reply)
         else:
             self._connection.send_all(replies)
+
+    def _time_run(
+        self, requests: list[Command], replies: list[Command] | None, passed: float
+    ) -> None:
+        """Most answers of a run are written by its handler; those it returns say what they are."""
+        assert self._meter is not None
+        code, plain = requests[0].code, len(requests)
+        for reply in replies or ():
+            self._meter.observe(code, reply.code, False, passed, RUNS_TIMED)
+            plain -= 1
+        if plain > 0:
+            self._meter.observe(code, 0, False, passed, plain * RUNS_TIMED)
 
     def _accepted(self, requests: list[Command]) -> list[Command]:
         """Those the hooks let through; the others are answered."""

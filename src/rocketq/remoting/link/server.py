@@ -20,6 +20,7 @@ from rocketq.remoting.link.entrance import Entrance, EntranceLimits
 from rocketq.remoting.link.handlers import Handler, Handlers, HandleRun, RpcHook, RunHandler
 from rocketq.remoting.link.idle import IdleScan
 from rocketq.remoting.link.local import join
+from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.settings import EntranceSettings, networks
 from rocketq.remoting.tls.certificates import ServerTls
 from rocketq.remoting.wire.frame import FRAME_LIMIT
@@ -66,9 +67,11 @@ class RemotingServer:
         hooks: Sequence[RpcHook] = (),
         on_connect: Callable[[Connection], None] | None = None,
         on_close: Callable[[Connection], None] | None = None,
+        meter: RequestMeter | None = None,
     ) -> None:
         """`tls`: what connections may or must be encrypted with; without it they cannot be."""
         self._handlers = handlers
+        self._meter = meter
         self._config = config or ServerConfig()
         self._hooks = hooks
         self._on_connect = on_connect
@@ -176,6 +179,7 @@ class RemotingServer:
             ),
             hooks=self._hooks if hooks is None else hooks,
             on_connect=self._connected,
+            meter=self._meter,
         )
 
     def _connected(self, connection: Connection) -> None:

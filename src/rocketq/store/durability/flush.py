@@ -23,6 +23,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from rocketq.common.clock import Clock
+from rocketq.common.metrics.family import Histogram
 from rocketq.common.service import asked_to_stop
 from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
@@ -38,6 +39,9 @@ from rocketq.store.results import PutStatus
 logger = logging.getLogger(__name__)
 
 _MANY_QUEUES: Final = 128
+
+FLUSH_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+"""Upper bounds by which the times that flushes take are counted."""
 
 
 class LogState(Protocol):
@@ -84,6 +88,8 @@ class LogFlush:
         self._gathering: _Group | None = None
         self._wanted = False
         self._thread = disk.thread("flush")
+        self.times = Histogram(FLUSH_SECONDS)
+        """How long the disk took, for each flush."""
 
     # SYNC_FLUSH
 
@@ -135,11 +141,13 @@ class LogFlush:
             # No message may be durable while the end of the life before it is not: the next
             # start would find two of the same number.
             waited_for.insert(0, self._beginnings)
+        began = self._clock.monotonic()
         try:
             await self._thread.run(_sync_all, waited_for)
         except OSError as error:
             self._fail(error)
         else:
+            self.times.observe(self._clock.monotonic() - began)
             self._log.note_flushed(self._running_to)
             self._checkpoint.physic_msg_timestamp = max(
                 self._checkpoint.physic_msg_timestamp, timestamp

@@ -35,6 +35,7 @@ class RunningFlags:
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._bits = Flag(0)
         self._on_change = on_change
+        self._reasons: dict[Flag, str] = {}
 
     @property
     def bits(self) -> int:
@@ -51,10 +52,15 @@ class RunningFlags:
     def has(self, flag: Flag) -> bool:
         return flag in self._bits
 
+    def reason(self, *flags: Flag) -> str | None:
+        """Why the first of these that is set was set; None if none is."""
+        return next((self._reasons[flag] for flag in flags if flag in self._bits), None)
+
     def set(self, flag: Flag, reason: str) -> None:
         if flag not in self._bits:
             logger.error("%s: %s", flag.name, reason)
             self._bits |= flag
+            self._reasons[flag] = reason
             self._on_change()
 
     def clear(self, flag: Flag, reason: str) -> None:

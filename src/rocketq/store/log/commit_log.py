@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 _PIECE: Final = 64 * PAGE_SIZE
 """How much of a file is made safe to write at a time."""
 _RETRY_S: Final = 1.0
+_FAILED_FOR_S: Final = 10.0
 """How often a full disk is tried again."""
 _LONGEST_BUSY_S: Final = 10.0
 
@@ -64,6 +65,7 @@ class CommitLog:
         self._monotonic = monotonic
         self._on_failure = on_failure
         self._retry_at = 0.0
+        self._failed_at = -_FAILED_FOR_S
         self._busy_s = config.os_page_cache_busy_time_out_mills / 1000
         self._segments = Segments(
             [*self._folders, *config.read_only_commit_log_folders],
@@ -95,6 +97,11 @@ class CommitLog:
         """Where the oldest file begins."""
         first = self._segments.first
         return first.start if first is not None else 0
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last attempt to grow failed, and not long ago."""
+        return self._monotonic() - self._failed_at < _FAILED_FOR_S
 
     def load(self) -> None:
         self._segments.load()
@@ -190,9 +197,11 @@ class CommitLog:
             action()
         except OSError as error:
             # Not tried again for every message while the disk stays full.
-            self._retry_at = self._monotonic() + _RETRY_S
+            self._failed_at = self._monotonic()
+            self._retry_at = self._failed_at + _RETRY_S
             self._on_failure(error)
             return PutStatus.CREATE_MAPPED_FILE_FAILED
+        self._failed_at = -_FAILED_FOR_S
         ended = self._monotonic()
         if ended - began > self._busy_s:
             logger.warning("the page cache is busy: it took %.1f s to get room", ended - began)

@@ -150,6 +150,17 @@ class ConsumeQueues:
             raise QueueUnavailable(f"queue {queue_id} of {topic} is being made again from the log")
         return queue
 
+    def known_end(self, topic: str, queue_id: int) -> int | None:
+        """The end offset of a queue if that is known without opening it; 0 if there is none."""
+        queues = self._queues.get(topic)
+        if queues is None or queue_id not in queues:
+            return 0
+        queue = queues[queue_id]
+        if queue is not None:
+            return queue.end_offset
+        expected = self._expected.get(topic, {}).get(queue_id)
+        return None if expected is None else expected.end
+
     def _look_up(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queues = self._queues.get(topic)
         if queues is None or queue_id not in queues:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketq.admin.versions import version_name
+from rocketq.remoting.versions import version_name
 
 
 @pytest.mark.parametrize(

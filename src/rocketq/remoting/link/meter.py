@@ -1,0 +1,60 @@
+"""How long requests take, by their code and that of the answer.
+
+A run of requests that came in one read is timed as one: each of them was answered when all
+were. Under load there are thousands of runs a second, so one in `RUNS_TIMED` is timed and
+counts for all; requests that come alone are all timed. Requests whose answer waits, for the
+disk or for messages, are timed up to where they begin to wait.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from rocketq.common.metrics.family import Histogram
+from rocketq.remoting.codes import RequestCode, ResponseCode
+
+RUNS_TIMED: Final = 16
+LATENCY_MS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1_000.0, 2_000.0, 3_000.0)
+
+_MOST_SERIES: Final = 2_000
+
+
+LABELS: Final = ("request_code", "response_code", "result")
+
+
+class RequestMeter:
+    """Counts for all connections of a server. Owned by the loop."""
+
+    def __init__(self) -> None:
+        self._runs = 0
+        self.series: dict[tuple[int, int, bool], Histogram] = {}
+        """By code of the request, code of the response and whether nobody waits for it."""
+
+    def is_run_timed(self) -> bool:
+        """Whether the next run is one of those that are timed."""
+        self._runs += 1
+        return self._runs % RUNS_TIMED == 1
+
+    def observe(
+        self, code: int, response_code: int, is_oneway: bool, seconds: float, times: int = 1
+    ) -> None:
+        key = (code, response_code, is_oneway)
+        histogram = self.series.get(key)
+        if histogram is None:
+            if len(self.series) >= _MOST_SERIES:
+                return  # codes are whatever clients say
+            histogram = self.series[key] = Histogram(LATENCY_MS)
+        histogram.observe(seconds * 1000, times)
+
+    def labelled(self) -> Iterator[tuple[tuple[str, ...], Histogram]]:
+        """Values for `LABELS`, as RocketMQ writes them, with what was counted."""
+        for (code, response_code, is_oneway), histogram in list(self.series.items()):
+            names = _code_name(RequestCode, code), _code_name(ResponseCode, response_code)
+            yield (*names, "oneway" if is_oneway else "success"), histogram
+
+
+def _code_name(codes: type[IntEnum], code: int) -> str:
+    try:
+        return codes(code).name.lower()
+    except ValueError:
+        return str(code)
