@@ -4,11 +4,14 @@ NameServers do not tell each other anything, so every one that is known is told.
 """
 
 from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.errors import BrokerRejected
 from rocketq.common.config import parse_properties
+from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers import (
     AddWritePerm,
     AddWritePermResponse,
+    GetKvListByNamespace,
     WipeWritePerm,
     WipeWritePermResponse,
 )
@@ -22,13 +25,24 @@ async def delete_setting(api: BrokerApi, namespace: str, key: str) -> None:
     await api.delete_kv_config(namespace, key)
 
 
+async def settings(api: BrokerApi, namespace: str) -> dict[str, str]:
+    """All that is kept in a namespace; nothing where there is none."""
+    try:
+        reply = await api.invoke_name_server(GetKvListByNamespace(namespace=namespace))
+    except BrokerRejected:
+        return {}
+    return dict(KVTable.decode(reply.body).table)
+
+
+async def config(api: BrokerApi, address: str) -> dict[str, str]:
+    """All options of one NameServer."""
+    reply = await api.invoke(address, RequestCode.GET_NAMESRV_CONFIG)
+    return parse_properties(bytes(reply.body).decode())
+
+
 async def configs(api: BrokerApi) -> dict[str, dict[str, str]]:
     """All options of every NameServer, by its address."""
-    found = {}
-    for address in api.name_servers.addresses:
-        reply = await api.invoke(address, RequestCode.GET_NAMESRV_CONFIG)
-        found[address] = parse_properties(bytes(reply.body).decode())
-    return found
+    return {address: await config(api, address) for address in api.name_servers.addresses}
 
 
 async def update_config(api: BrokerApi, key: str, value: str) -> tuple[str, ...]:

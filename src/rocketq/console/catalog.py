@@ -87,6 +87,8 @@ class GroupEntry:
     is_system: bool
     configs: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
     behind: int = 0
+    read: int = 0
+    """The sum of its offsets: how much it has read, and what moves while it reads."""
     tps: float = 0.0
     topics: set[str] = field(default_factory=set)
     last_time: int = 0
@@ -146,6 +148,7 @@ def groups_of(
                 entry.tps += stats.consume_tps
                 for queue, at in stats.offset_table.items():
                     entry.behind += at.broker_offset - at.consumer_offset
+                    entry.read += at.consumer_offset
                     entry.topics.add(queue.topic)
                     entry.last_time = max(entry.last_time, at.last_timestamp)
     return dict(sorted(found.items()))

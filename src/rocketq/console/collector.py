@@ -87,6 +87,7 @@ class Collector:
         if is_new:
             lags = {each.name: each.behind for each in found.values() if not each.is_system}
             self.history.add_lags(now, lags)
+            self.history.add_reads(now, {each.name: each.read for each in found.values()})
         return total_lag(found.values())
 
     # What pages ask for

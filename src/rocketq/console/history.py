@@ -10,6 +10,8 @@ _KEPT: Final = int(6 * 3600 / SAMPLE_EVERY_S)
 _GROUP_KEPT: Final = 360
 _GROUPS: Final = 2_000
 _SHOWN: Final = 360
+_RECENT_S: Final = 120.0
+_READS_KEPT: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class History:
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque(maxlen=_KEPT)
         self._lags: dict[str, deque[tuple[float, int]]] = {}
+        self._reads: dict[str, deque[tuple[float, int]]] = {}
 
     def add(self, sample: Sample) -> None:
         self._samples.append(sample)
@@ -58,6 +61,25 @@ class History:
             known.append((time_s, lag))
         for gone in self._lags.keys() - lags.keys():
             del self._lags[gone]
+
+    def add_reads(self, time_s: float, reads: Mapping[str, int]) -> None:
+        """How much each group has read so far; only of the last minutes."""
+        self._reads = {
+            group: self._reads.get(group) or deque(maxlen=_READS_KEPT)
+            for group, read in reads.items()
+            if read > 0
+        }
+        for group, known in self._reads.items():
+            known.append((time_s, reads[group]))
+
+    def read_rate(self, group: str, now_s: float) -> float:
+        """Messages per second that a group has read lately, by its offsets."""
+        known = self._reads.get(group, ())
+        recent = [each for each in known if each[0] >= now_s - _RECENT_S]
+        if len(recent) < 2:
+            return 0.0
+        (began_s, first), (ended_s, last) = recent[0], recent[-1]
+        return max(last - first, 0) / max(ended_s - began_s, 1e-3)
 
     @property
     def last(self) -> Sample | None:

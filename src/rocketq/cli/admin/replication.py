@@ -2,13 +2,12 @@
 
 from typing import Annotated
 
-from rocketq.admin import brokers
+from rocketq.admin import brokers, replication
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
 from rocketq.cli.admin.times import to_the_second
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.remoting.bodies.replication import HARuntimeInfo
-from rocketq.remoting.codes import RequestCode
 
 _ROW = "{:<32}  {:<16} {:>16} {:>16} {:>16} {:>16}"
 
@@ -25,8 +24,7 @@ async def ha_status(
     addresses = [broker] if broker else await brokers.every_address(api, cluster or "")
     data, lines = {}, []
     for address in addresses:
-        reply = await api.invoke(address, RequestCode.GET_BROKER_HA_STATUS)
-        info = HARuntimeInfo.decode(reply.body)
+        info = await replication.status(api, address)
         data[address] = info.to_json()
         lines += _lines(address, info)
     return Report(data, lines)

@@ -44,7 +44,7 @@ async def build(view: View) -> None:
 
             search_box(t("Name contains"), wanted, typed)
             kinds = Chips(
-                {kind.value: kind.value.title() for kind in Kind},
+                {kind.value: t(kind.value.title()) for kind in Kind},
                 [kind.value for kind in OWN_KINDS],
                 lambda: table.refresh(from_start=True),
             )
@@ -100,17 +100,17 @@ async def find(view: View, wanted: str, kinds: set[str], ask: Ask) -> Found:
             found.sort(key=lambda each: each.name.lower(), reverse=ask.descending)
     shown = found[ask.first : ask.first + ask.count]
     tables = await view.collector.status_of((each.name for each in shown), _REFRESH_S / 2)
-    return Found([_row(*both) for both in zip(shown, tables, strict=True)], len(found))
+    return Found([_row(view, *both) for both in zip(shown, tables, strict=True)], len(found))
 
 
-def _row(entry: TopicEntry, status: TopicStatsTable) -> Row:
+def _row(view: View, entry: TopicEntry, status: TopicStatsTable) -> Row:
     ends = status.offset_table.values()
     last = max((each.last_update_timestamp for each in ends), default=0)
     return {
         "key": entry.name,
         "name": entry.name,
         "name__href": link("/topic", name=entry.name),
-        "kind": entry.kind.value.title(),
+        "kind": view.t(entry.kind.value.title()),
         "kind__tone": _TONES[entry.kind],
         "queues": _queues(entry),
         "perm": " ".join(sorted(map(formats.permission, entry.permissions))),
@@ -161,7 +161,7 @@ async def change_topic(
             config.perm if config.perm in (6, 4, 2) else 6,
             mark="perm",
         )
-        kinds = {each.value: each.value.title() for each in OWN_KINDS}
+        kinds = {each.value: t(each.value.title()) for each in OWN_KINDS}
         message_kind = form.choice(
             t("Kind of messages"), kinds, kind if kind in kinds else "UNSPECIFIED", mark="kind"
         )

@@ -22,11 +22,24 @@ class Entry(NamedTuple):
 
 
 MENU: Final = (
-    ("", (Entry("/", "insights", "Overview"),)),
+    ("", (
+        Entry("/", "insights", "Overview"),
+        Entry("/cluster", "dns", "Cluster"),
+    )),
     ("Data", (
         Entry("/topics", "topic", "Topics"),
         Entry("/groups", "groups", "Groups"),
+        Entry("/producers", "outbox", "Producers"),
         Entry("/messages", "mail", "Messages"),
+    )),
+    ("Care", (
+        Entry("/dead-letters", "report", "Dead letters"),
+        Entry("/waiting", "schedule", "Delayed"),
+        Entry("/spark", "bolt", "Spark"),
+    )),
+    ("Administration", (
+        Entry("/users", "admin_panel_settings", "Users"),
+        Entry("/settings", "tune", "Settings"),
     )),
 )  # fmt: skip
 

@@ -147,20 +147,20 @@ class DataTable:
     ) -> None:
         self._find = find
         self._handlers: dict[str, Callable[[str], Awaitable[None] | None]] = {}
+        self._pagination: dict[str, Any] = {
+            "page": 1,
+            "rowsPerPage": page_size,
+            "sortBy": sort_by or None,
+            "descending": descending,
+            "rowsNumber": 0,
+        }
         self.table = ui.table(
             columns=[column.to_quasar() for column in columns],
             rows=[],
             row_key="key",
             selection="multiple" if selectable else None,
-            pagination={
-                "page": 1,
-                "rowsPerPage": page_size,
-                "sortBy": sort_by or None,
-                "descending": descending,
-                "rowsNumber": 0,
-            },
-            # Quasar takes the number of rows from here only when somebody listens.
-            on_pagination_change=lambda _: None,
+            pagination=dict(self._pagination),
+            on_pagination_change=self._keep_pagination,
         )
         self.table.classes(f"r-table r-{mark}").props(
             "flat dense binary-state-sort hide-selected-banner"
@@ -185,7 +185,7 @@ class DataTable:
 
     async def refresh(self, *, from_start: bool = False) -> None:
         """Find the rows of this page anew."""
-        pagination = dict(self.table.pagination)
+        pagination = dict(self._pagination)
         if from_start:
             pagination["page"] = 1
         await self._show(pagination)
@@ -193,7 +193,15 @@ class DataTable:
     async def _requested(self, event: GenericEventArguments) -> None:
         wanted = event.args.get("pagination") if isinstance(event.args, dict) else None
         if isinstance(wanted, dict):
-            await self._show({**self.table.pagination, **wanted})
+            await self._show({**self._pagination, **wanted})
+
+    def _keep_pagination(self) -> None:
+        """What the browser thinks of it may be older than the rows it has: the server decides.
+
+        That somebody listens makes Quasar take the number of rows from here at all.
+        """
+        self.table.pagination = dict(self._pagination)
+        self.table.update()
 
     async def _show(self, pagination: dict[str, Any]) -> None:
         size = _whole(pagination.get("rowsPerPage"), PAGE_SIZES[1])
@@ -205,7 +213,8 @@ class DataTable:
             page = last
             found = await self._find(_ask(pagination, page, size))
         pagination |= {"page": page, "rowsPerPage": size, "rowsNumber": found.total}
-        self.table.pagination = pagination
+        self._pagination = pagination
+        self.table.pagination = dict(pagination)
         self.table.props["hide-bottom"] = 0 < found.total <= PAGE_SIZES[0]
         self.table.rows = [{"key": str(at), **row} for at, row in enumerate(found.rows)]
         self.table.update()
