@@ -4,7 +4,6 @@ import asyncio
 from typing import Final
 
 from rocketq.admin import brokers, groups
-from rocketq.admin.versions import version_name
 from rocketq.common.errors import RocketqError
 from rocketq.console.view import View
 from rocketq.console.widgets import formats
@@ -12,6 +11,7 @@ from rocketq.console.widgets.frame import page
 from rocketq.console.widgets.parts import card, search_box, toolbar
 from rocketq.console.widgets.table import Ask, Column, DataTable, Found, Row, page_of
 from rocketq.remoting.bodies.connections import ProducerTable
+from rocketq.remoting.versions import version_name
 
 _REFRESH_S: Final = 10.0
 
