@@ -23,7 +23,17 @@ from rocketq.remoting.headers.topics import CreateTopic
 from tests.broker.harness import TestBroker, running_broker
 
 # Popped messages come back, and timed ones out, within tenths of a second.
-FAST: dict[str, Any] = {"timer_precision_ms": 100, "revive_interval": 50}
+FAST: dict[str, Any] = {
+    "timer_precision_ms": 100,
+    "revive_interval": 50,
+    "enable_mixed_message_type": True,
+    "mapped_file_size_commit_log": 16 << 20,
+}
+# Tests do not wait as long as clients do.
+QUICK: dict[str, Any] = {
+    "grpc_client_consumer_min_long_polling_timeout_millis": 400,
+    "min_invisible_time_mills_for_recv": 2_000,
+}
 HERE, BEFORE = "in the broker", "before the broker"
 
 _ids = itertools.count(1)
@@ -105,7 +115,7 @@ class Client:
         invisible_s = more.pop("invisible_s", 10.0)
         if invisible_s is not None:
             request.invisible_duration.FromMilliseconds(round(invisible_s * 1000))
-        poll_s = more.pop("poll_s", 5.0)
+        poll_s = more.pop("poll_s", 0.5)
         if poll_s is not None:
             request.long_polling_timeout.FromMilliseconds(round(poll_s * 1000))
         expression = more.pop("expression", None)
@@ -305,7 +315,7 @@ async def place(
                 grpc_server_port=0,
                 bind_address="127.0.0.1",
                 namesrv_addr=address,
-                **(proxy or {}),
+                **(QUICK | (proxy or {})),
             )
             server = (
                 GrpcServer.beside(broker.broker, config) if mode == HERE else GrpcServer(config)

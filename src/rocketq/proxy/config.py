@@ -2,18 +2,21 @@
 
 from dataclasses import dataclass, field
 
-from rocketq.common.config import ConfigError
+from rocketq.common.config import ConfigError, key
+from rocketq.remoting.access.settings import AccessSettings
+from rocketq.remoting.link.settings import EntranceSettings
+from rocketq.remoting.tls.settings import TlsSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyConfig:
+@dataclass(frozen=True, kw_only=True)
+class ProxyConfig(AccessSettings, TlsSettings, EntranceSettings):
     """The settings of one proxy, in a broker's process or before brokers."""
 
     grpc_server_port: int = 8081
     bind_address: str = "0.0.0.0"
     namesrv_addr: str = ""
     rocketmq_cluster_name: str = field(
-        default="DefaultCluster", metadata={"key": "rocketMQClusterName"}
+        default="DefaultCluster", metadata=key("rocketMQClusterName")
     )
     use_endpoint_port_from_request: bool = True
     """Whether routes name the port that the client asked at, rather than ours."""

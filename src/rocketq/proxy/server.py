@@ -5,11 +5,12 @@ process it calls that one directly; without one, all of them over the network.
 """
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import fields
+from typing import Final
 
-from rocketq.broker import Broker
+from rocketq.broker import Broker, BrokerConfig
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.service import running
@@ -18,20 +19,42 @@ from rocketq.proxy.calls import Rpcs
 from rocketq.proxy.cluster import Cluster, OwnBroker
 from rocketq.proxy.config import ProxyConfig
 from rocketq.proxy.http2.connection import Http2Connection, Http2Limits
-from rocketq.proxy.http2.listener import GrpcListener
+from rocketq.proxy.http2.listener import GrpcListener, GrpcTls
 from rocketq.proxy.popped import PoppedMessages
 from rocketq.proxy.questions import Questions
 from rocketq.proxy.registration import Registration
+from rocketq.proxy.remote_directory import RemoteDirectory
 from rocketq.proxy.renewals import Renewals
+from rocketq.proxy.services.offsets import OffsetService
 from rocketq.proxy.services.receives import ReceiveService
 from rocketq.proxy.services.routes import RouteService
 from rocketq.proxy.services.sends import SendService
 from rocketq.proxy.services.telemetry import TelemetryService
 from rocketq.proxy.sessions import Sessions
 from rocketq.remoting import Connection, Handlers, RemotingClient
-from rocketq.remoting.link.handlers import RpcHook
+from rocketq.remoting.access.settings import AccessSettings, signing_hooks
+from rocketq.remoting.link.entrance import EntranceLimits
+from rocketq.remoting.link.settings import EntranceSettings, networks
+from rocketq.remoting.tls.certificates import client_tls
+from rocketq.remoting.tls.settings import TlsSettings
 
-TlsContext = Callable[[], ssl.SSLContext | None]
+_FIRST_BYTES_S: Final = 10.0
+
+
+def config_beside(broker: BrokerConfig, port: int) -> ProxyConfig:
+    """The settings of a server in a broker's process: the broker's, where both have them."""
+    shared = {
+        field.name: getattr(broker, field.name)
+        for part in (AccessSettings, TlsSettings, EntranceSettings)
+        for field in fields(part)
+    }
+    return ProxyConfig(
+        grpc_server_port=port,
+        bind_address=broker.bind_address,
+        namesrv_addr=broker.namesrv_addr,
+        rocketmq_cluster_name=broker.broker_cluster_name,
+        **shared,
+    )
 
 
 class BrokerHere:
@@ -65,18 +88,11 @@ class GrpcServer:
         *,
         own: OwnBroker | None = None,
         access: GrpcAccess | None = None,
-        tls: TlsContext | None = None,
-        takes_plaintext: bool = True,
-        hooks: Sequence[RpcHook] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`hooks` sign what is asked of brokers elsewhere."""
         self._config = config
         self._own = own
-        self._access = access or GrpcAccess(None, authenticates=False, authorizes=False)
-        self._tls = tls
-        self._takes_plaintext = takes_plaintext
-        self._hooks = hooks
+        self._access = access
         self._clock = clock
         self._listener: GrpcListener | None = None
         self._sessions: Sessions | None = None
@@ -89,10 +105,9 @@ class GrpcServer:
         broker: Broker,
         config: ProxyConfig,
         *,
-        tls: TlsContext | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> "GrpcServer":
-        """One for a broker that has been started in this process."""
+        """One for a broker that has been started in this process; its users are that one's."""
         settings = broker.config
         return cls(
             config,
@@ -102,7 +117,6 @@ class GrpcServer:
                 authenticates=settings.authentication_enabled,
                 authorizes=settings.authorization_enabled,
             ),
-            tls=tls,
             clock=clock,
         )
 
@@ -147,11 +161,13 @@ class GrpcServer:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["GrpcServer"]:
         config, clock = self._config, self._clock
-        rpcs = Rpcs(self._access.check)
+        tls = GrpcTls(config)
         sessions = self._sessions = Sessions(config, clock)
         questions = Questions(config, sessions, clock)
         handlers = questions.handlers()
-        client = RemotingClient(handlers=handlers, hooks=self._hooks)
+        client = RemotingClient(
+            handlers=handlers, hooks=signing_hooks(config), tls=client_tls(config)
+        )
         cluster = Cluster(
             name_servers=NameServers(config.namesrv_addr) if config.namesrv_addr else None,
             client=client,
@@ -160,6 +176,12 @@ class GrpcServer:
             clock=clock,
         )
         questions.ask_through(cluster)
+        access = self._access or GrpcAccess(
+            RemoteDirectory(cluster, clock),
+            authenticates=config.authentication_enabled,
+            authorizes=config.authorization_enabled,
+        )
+        rpcs = Rpcs(access.check)
         popped = PoppedMessages(cluster)
         renewals = Renewals(config, popped, cluster, clock)
         sessions.on_leave(renewals.clear)
@@ -167,6 +189,7 @@ class GrpcServer:
         for service in (
             RouteService(config, cluster),
             SendService(config, cluster, clock),
+            OffsetService(config, cluster, clock),
             ReceiveService(config, cluster, sessions, popped, renewals, rpcs, clock),
             TelemetryService(config, cluster, sessions, registration, questions, rpcs),
         ):
@@ -181,8 +204,15 @@ class GrpcServer:
                 message_size=config.grpc_max_inbound_message_size,
                 streams=config.grpc_max_concurrent_calls_per_connection,
             ),
-            tls=self._tls,
-            takes_plaintext=self._takes_plaintext,
+            entrance=EntranceLimits(
+                connections=config.max_connections,
+                connections_per_address=config.max_connections_per_address,
+                handshakes=config.max_tls_handshakes,
+                handshake_s=config.tls_handshake_timeout_millis / 1000,
+                silence_s=_FIRST_BYTES_S,
+                proxies=networks("proxyProtocolAddresses", config.proxy_protocol_addresses),
+            ),
+            tls=tls,
             idle_s=config.grpc_client_idle_time_mills / 1000,
             on_close=closed,
         )
@@ -191,6 +221,7 @@ class GrpcServer:
                 running("clients", sessions.run),
                 running("renewals", renewals.run),
                 running("producers", registration.run),
+                running("certificates", tls.run),
             ):
                 await listener.start(config.bind_address, config.grpc_server_port)
                 try:

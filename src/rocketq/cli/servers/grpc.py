@@ -68,17 +68,9 @@ async def grpc_beside(broker: "Broker", port: int | None) -> AsyncIterator["Grpc
     if port is None:
         yield None
         return
-    from rocketq.proxy.config import ProxyConfig
-    from rocketq.proxy.server import GrpcServer
+    from rocketq.proxy.server import GrpcServer, config_beside
 
-    settings = broker.config
-    config = ProxyConfig(
-        grpc_server_port=port,
-        bind_address=settings.bind_address,
-        namesrv_addr=settings.namesrv_addr,
-        rocketmq_cluster_name=settings.broker_cluster_name,
-    )
-    server = GrpcServer.beside(broker, config)
+    server = GrpcServer.beside(broker, config_beside(broker.config, port))
     async with started(server):
         yield server
 

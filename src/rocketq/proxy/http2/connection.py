@@ -309,13 +309,10 @@ class Http2Connection:
         opener: Opener,
         limits: Http2Limits,
         *,
-        peer: tuple[str, int] | None = None,
         on_connect: Callable[["Http2Connection"], None] | None = None,
-        on_close: Callable[["Http2Connection"], None] | None = None,
     ) -> None:
-        """`peer`: who it is, where a proxy in between said so."""
         self.attributes: dict[str, Any] = {}
-        self.peer = peer
+        self.peer: tuple[str, int] | None = None  # set before, where a proxy said who it is
         self.peer_address = ""
         self.quiet_rounds = 0  # counted by the sweep, set back by whatever arrives
         self.idle_rounds = 0  # the same of having no calls
@@ -323,7 +320,7 @@ class Http2Connection:
         self._opener = opener
         self._limits = limits
         self._on_connect = on_connect
-        self._on_close = on_close
+        self._close_callbacks: list[Callable[[Http2Connection], None]] = []
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._streams: dict[int, Stream] = {}
@@ -367,6 +364,10 @@ class Http2Connection:
         return f"<gRPC connection of {self.peer_address}>"
 
     # The end
+
+    def on_close(self, callback: Callable[["Http2Connection"], None]) -> None:
+        """Have something called when the connection is gone."""
+        self._close_callbacks.append(callback)
 
     def go_away(self, error: int = NO_ERROR, why: str = "") -> None:
         """Take no more calls; those under way may end."""
@@ -469,8 +470,9 @@ class Http2Connection:
             stream._leave()
             if receiver is not None:
                 receiver.cancelled()
-        if self._on_close is not None:
-            self._on_close(self)
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
+            callback(self)
 
     # Frames
 

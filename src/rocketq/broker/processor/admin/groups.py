@@ -123,7 +123,9 @@ class GroupAdminProcessor:
 
     def _one(self, request: Command, connection: Connection) -> Command:
         group = request.header(GetSubscriptionGroupConfig).group
-        config = self._groups.get(group)
+        # RocketMQ's proxy asks this before a group's first consumer is there, and relies on
+        # the broker to make it.
+        config = self._groups.get_or_make(group, connection)
         if config is None:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
