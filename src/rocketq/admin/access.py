@@ -1,5 +1,7 @@
 """Users and policies of brokers that know both (RocketMQ 5.3 and later)."""
 
+from collections.abc import Sequence
+
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.remoting.bodies.access import (
     AclInfo,
@@ -69,19 +71,25 @@ async def acl(api: BrokerApi, address: str, user_name: str) -> AclInfo | None:
     return AclInfo.decode(reply.body) if reply.body else None
 
 
-async def create_acl(api: BrokerApi, address: str, subject: str, entry: PolicyEntry) -> None:
-    await _put_acl(api, address, subject, entry, RequestCode.AUTH_CREATE_ACL)
+async def create_acl(api: BrokerApi, address: str, subject: str, *entries: PolicyEntry) -> None:
+    await _put(api, address, _custom(subject, entries), RequestCode.AUTH_CREATE_ACL)
 
 
-async def update_acl(api: BrokerApi, address: str, subject: str, entry: PolicyEntry) -> None:
-    await _put_acl(api, address, subject, entry, RequestCode.AUTH_UPDATE_ACL)
+async def update_acl(api: BrokerApi, address: str, subject: str, *entries: PolicyEntry) -> None:
+    await _put(api, address, _custom(subject, entries), RequestCode.AUTH_UPDATE_ACL)
 
 
-async def _put_acl(
-    api: BrokerApi, address: str, subject: str, entry: PolicyEntry, code: RequestCode
-) -> None:
-    info = AclInfo(subject=subject, policies=[Policy(policy_type="Custom", entries=[entry])])
-    await api.invoke(address, CreateAcl(subject=subject), info.encode(), code=code)
+async def put_acl(api: BrokerApi, address: str, acl: AclInfo) -> None:
+    """All policies of somebody, as another broker has them."""
+    await _put(api, address, acl, RequestCode.AUTH_CREATE_ACL)
+
+
+def _custom(subject: str, entries: Sequence[PolicyEntry]) -> AclInfo:
+    return AclInfo(subject=subject, policies=[Policy(policy_type="Custom", entries=list(entries))])
+
+
+async def _put(api: BrokerApi, address: str, acl: AclInfo, code: RequestCode) -> None:
+    await api.invoke(address, CreateAcl(subject=acl.subject or ""), acl.encode(), code=code)
 
 
 async def delete_acl(

@@ -4,6 +4,7 @@ import sys
 
 # Importing a family declares its sub-commands.
 from rocketq.cli.admin import (
+    access,
     batches,
     brokers,
     cold_data,
@@ -14,6 +15,7 @@ from rocketq.cli.admin import (
     messages,
     name_servers,
     offsets,
+    plain_access,
     replication,
     send_times,
     topics,
@@ -23,6 +25,7 @@ from rocketq.cli.admin.command import TABLE
 from rocketq.cli.commands import command, found_name, group, summary_of
 
 __all__ = [
+    "access",
     "batches",
     "brokers",
     "cold_data",
@@ -33,6 +36,7 @@ __all__ = [
     "messages",
     "name_servers",
     "offsets",
+    "plain_access",
     "replication",
     "run",
     "run_as_mqadmin",
