@@ -89,7 +89,7 @@ async def test_the_lead_changes_hands_at_once_when_it_is_given_up(etcd: Etcd) ->
     async with keepers(etcd, 2, "/stop") as (first, second):
         await first.keep("b", None, SET)
         begun: list[bool] = []
-        second.on_lead(lambda: begun.append(second.sets["b"].state == SET))
+        second.on_lead(lambda _: begun.append(second.sets["b"].state == SET))
         await first.stop()
         await eventually(lambda: second.leads, within_s=1.5)
         assert begun == [True]

@@ -91,9 +91,12 @@ class LiveBrokers:
         self._elected[state.name] = self._clock.monotonic()
         self._gone.pop(BrokerKey(state.cluster, state.name, state.master_id), None)
 
-    def nobody_dead_yet(self) -> None:
-        """From now on this controller listens; what it missed before says nothing."""
-        self._listening_since = self._clock.monotonic()
+    def nobody_dead_yet(self, not_before_s: float = 0.0) -> None:
+        """From now on this controller listens; what it missed before says nothing.
+
+        Nor does silence for some seconds more, if others may be heard instead.
+        """
+        self._listening_since = self._clock.monotonic() + not_before_s
         self._gone.clear()
 
     # Deaths

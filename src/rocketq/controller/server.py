@@ -186,6 +186,6 @@ class Controller:
             self._notices.cancel()
             await self._client.close()
 
-    def _begin_to_lead(self) -> None:
-        self._live.nobody_dead_yet()
+    def _begin_to_lead(self, another_may_lead_s: float) -> None:
+        self._live.nobody_dead_yet(another_may_lead_s)
         self._watch.look_at(self._keeper.sets)

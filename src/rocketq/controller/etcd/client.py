@@ -144,14 +144,24 @@ class EtcdClient:
     ) -> Outcome:
         """Write one key if all conditions hold; else say what the compared keys hold."""
         put = schema.PutRequest(key=key, value=value, lease=lease)
-        return await self._transact(conditions, schema.RequestOp(request_put=put), timeout_s)
+        return await self._transact(conditions, [schema.RequestOp(request_put=put)], timeout_s)
+
+    async def delete_if(
+        self, conditions: Sequence[Any], key: bytes, *, note: tuple[bytes, bytes], timeout_s: float
+    ) -> Outcome:
+        """Delete one key and write another, if all conditions hold."""
+        operations = [
+            schema.RequestOp(request_delete_range=schema.DeleteRangeRequest(key=key)),
+            schema.RequestOp(request_put=schema.PutRequest(key=note[0], value=note[1])),
+        ]
+        return await self._transact(conditions, operations, timeout_s)
 
     async def _transact(
-        self, conditions: Sequence[Any], operation: Any, timeout_s: float
+        self, conditions: Sequence[Any], operations: Sequence[Any], timeout_s: float
     ) -> Outcome:
         request = schema.TxnRequest(
             compare=conditions,
-            success=[operation],
+            success=operations,
             failure=[
                 schema.RequestOp(request_range=schema.RangeRequest(key=each.key))
                 for each in conditions

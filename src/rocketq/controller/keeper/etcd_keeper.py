@@ -3,11 +3,16 @@
     PREFIX/leader            {"name":..,"address":..}   hangs on the lease of the one that leads
     PREFIX/members/NAME      {"name":..,"address":..}   hangs on the lease of that controller
     PREFIX/sets/BROKER_NAME  the state of a broker set
+    PREFIX/deposed           which `leader` was deleted by others, if one was
 
 Whoever makes the key `leader` leads, until its lease ends. Every decision is a transaction
 that compares two revisions: that of `leader`, which must be the key this controller made, and
 that of the set, which must be the one decided upon. So it does not matter whether somebody
 still believes to lead: etcd does not take its decisions.
+
+A leader whose process ended is not waited for: the others hold a connection to it, and delete
+its key when that closes and no new one is accepted. The next leader then allows for what the
+old one, were it alive after all, could still say while its lease lasts.
 
 For questions that change nothing a leader does not ask etcd. It answers while its lease
 surely lasts, counted from before the renewal was sent, and says that it does not lead
@@ -41,6 +46,7 @@ from rocketq.controller.keeper.keeper import (
     NotLeader,
     SomebodyWasFaster,
 )
+from rocketq.controller.keeper.neighbour import process_gone
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +76,7 @@ class EtcdKeeper:
         self._leader_key = self._prefix + b"leader"
         self._members_prefix = self._prefix + b"members/"
         self._sets_prefix = self._prefix + b"sets/"
+        self._deposed_key = self._prefix + b"deposed"
         self._name = name
         self._address = address
         self._clock = clock
@@ -81,12 +88,15 @@ class EtcdKeeper:
         self._leader: Member | None = None
         # The revision at which this controller made the leader's key; None: it does not lead.
         self._reign: int | None = None
+        # The last reign that was seen, of whomever, and the task that looks after its process.
+        self._last_reign = 0
+        self._neighbour: asyncio.Task[None] | None = None
         self._members: dict[bytes, Member] = {}
         self._sets: dict[str, Kept] = {}
         # Sets whose last change may or may not have been taken.
         self._unsure: set[str] = set()
 
-        self._begin: list[Callable[[], None]] = []
+        self._begin: list[Callable[[float], None]] = []
         self._vacant = asyncio.Event()  # nobody leads
         self._complaint = ("", 0.0)
         self._stop = asyncio.Event()
@@ -110,7 +120,7 @@ class EtcdKeeper:
     def sets(self) -> Mapping[str, Kept]:
         return self._sets
 
-    def on_lead(self, act: Callable[[], None]) -> None:
+    def on_lead(self, act: Callable[[float], None]) -> None:
         self._begin.append(act)
 
     async def current(self, name: str) -> Kept | None:
@@ -213,6 +223,7 @@ class EtcdKeeper:
                 await self._stop.wait()
         finally:
             self._reign = None
+            self._leave_neighbour()
             if self._lease is not None:
                 try:
                     await self._client.revoke_lease(self._lease, 1.0)
@@ -324,15 +335,21 @@ class EtcdKeeper:
         self._leader = _member(pair)
         self._lose(f"{self._leader.name} leads")
         logger.info("%s at %s leads", self._leader.name, self._leader.address)
+        self._last_reign = pair.create_revision
         if pair.lease == self._lease:
             self._vacant.set()  # it is ours, and its making was not noticed
         else:
             self._vacant.clear()
+            self._leave_neighbour()
+            self._neighbour = asyncio.create_task(
+                self._look_after(self._leader, pair.create_revision), name="leader's process"
+            )
 
     def _no_leader(self, revision: int) -> None:
         if self._reign is not None and revision < self._reign:
             return  # old news
         self._leader = None
+        self._leave_neighbour()
         self._lose("its key in etcd is gone")
         self._vacant.set()
 
@@ -341,7 +358,26 @@ class EtcdKeeper:
             logger.warning("this controller leads no longer: %s", why)
         self._reign = None
 
-    def _complain(self, what: str, error: EtcdError) -> None:
+    def _leave_neighbour(self) -> None:
+        if self._neighbour is not None:
+            self._neighbour.cancel()
+            self._neighbour = None
+
+    async def _look_after(self, leader: Member, reign: int) -> None:
+        """Depose a leader whose process has ended; etcd would wait for its lease."""
+        try:
+            await process_gone(leader.address)
+            logger.warning("the process of %s at %s has ended", leader.name, leader.address)
+            await self._client.delete_if(
+                [made_at(self._leader_key, reign)],
+                self._leader_key,
+                note=(self._deposed_key, b"%d" % reign),
+                timeout_s=_TIMEOUT_S,
+            )
+        except (EtcdError, ValueError) as error:
+            self._complain("a leader that is gone was not deposed", error)
+
+    def _complain(self, what: str, error: Exception) -> None:
         """Say what is wrong with etcd, but not five times a second."""
         text, until = self._complaint
         now = self._clock.monotonic()
@@ -381,19 +417,25 @@ class EtcdKeeper:
                 self._new_leader(pair)
                 return True
             reign = pair.create_revision  # made by an attempt whose answer was lost
-        everything = await self._client.read_prefix(self._sets_prefix, _TIMEOUT_S)
+        everything = await self._client.read_prefix(self._prefix, _TIMEOUT_S)
         if lease != self._lease:
             return False
         self._sets = {}
         self._unsure.clear()
+        deposed = 0
         for pair in everything.pairs:
-            self._heed(Change(pair, is_deleted=False))
-        self._reign = reign
+            if pair.key == self._deposed_key:
+                deposed = int(pair.value)
+            elif pair.key != self._leader_key:
+                self._heed(Change(pair, is_deleted=False))
+        self._leave_neighbour()
+        was_deposed = deposed >= max(self._last_reign, 1)
+        self._reign = self._last_reign = reign
         self._leader = me
         self._vacant.clear()
         logger.info("this controller leads; %d broker sets are known", len(self._sets))
         for act in self._begin:
-            act()
+            act(self._lease_s if was_deposed else 0.0)
         return True
 
 

@@ -32,7 +32,7 @@ class FileKeeper:
         self._revision = 0
         self._writing = asyncio.Lock()  # the disk is written by one thread at a time
         self._lock_file: int | None = None
-        self._begin: list[Callable[[], None]] = []
+        self._begin: list[Callable[[float], None]] = []
         self._ended = asyncio.Event()
 
     @property
@@ -66,7 +66,7 @@ class FileKeeper:
             self._revision += 1
             self._sets[name] = Kept(state, self._revision)
 
-    def on_lead(self, act: Callable[[], None]) -> None:
+    def on_lead(self, act: Callable[[float], None]) -> None:
         self._begin.append(act)
 
     # Life
@@ -80,7 +80,7 @@ class FileKeeper:
         self._sets = {name: Kept(state, 0) for name, state in known.items()}
         logger.info("%d broker sets are known from %s", len(self._sets), self._path)
         for act in self._begin:
-            act()
+            act(0.0)
 
     async def stop(self) -> None:
         async with self._writing:

@@ -70,8 +70,11 @@ class Keeper(Protocol):
         """
         ...
 
-    def on_lead(self, act: Callable[[], None]) -> None:
-        """Have something done when this controller begins to lead."""
+    def on_lead(self, act: Callable[[float], None]) -> None:
+        """Have something done when this controller begins to lead.
+
+        It is told for how many seconds the leader before might still answer questions.
+        """
         ...
 
     async def start(self) -> None: ...
