@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Final
 
 from rocketq.admin import groups, topics
@@ -19,7 +20,7 @@ from rocketq.message.ids import is_offset_message_id, parse_offset_message_id
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record.reader import decode_records
+from rocketq.message.record.reader import check_record, decode_record, decode_records
 from rocketq.remoting.bodies.connections import ConsumerConnection
 from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult
 from rocketq.remoting.bodies.stats import ConsumeQueueView
@@ -27,6 +28,8 @@ from rocketq.remoting.headers import ConsumeMessageDirectly, QueryConsumeQueue
 
 _LATEST_MS: Final = 2**63 - 1
 _PULL_COUNT: Final = 32
+
+_RECORD_HEAD: Final = 8
 
 
 class TrackType(Enum):
@@ -369,3 +372,22 @@ def _is_wanted(message: MessageExt, connection: ConsumerConnection) -> bool:
     if subscription is None or not subscription.tags_set:
         return True
     return message.tags in subscription.tags_set or "*" in subscription.tags_set
+
+
+# Files
+
+
+def of_file(path: Path) -> list[MessageExt]:
+    """The messages of one file of records: of the commit log, or of a compacted topic."""
+    try:
+        data = memoryview(path.read_bytes())
+    except OSError as error:
+        raise AdminError(f"cannot read {path}: {error.strerror}") from None
+    found = []
+    while len(data) >= _RECORD_HEAD:
+        size = int.from_bytes(data[:4], "big", signed=True)
+        if size <= 0 or size > len(data) or not check_record(data[:size]).is_valid:
+            break  # the blank at the end of a file, or nothing yet
+        found.append(decode_record(data[:size]))
+        data = data[size:]
+    return found

@@ -1,11 +1,21 @@
 """Sub-commands about brokers and clusters."""
 
 import time
+from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
 from rocketq.admin import brokers
 from rocketq.admin.brokers import BrokerState
-from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
+from rocketq.cli.admin.command import (
+    BrokerAddress,
+    Cluster,
+    Interval,
+    Report,
+    Rounds,
+    again_and_again,
+    command,
+    either,
+)
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi
 
@@ -27,20 +37,27 @@ async def cluster_list(
     cluster: Annotated[
         str | None, Option("-c", "--clusterName", metavar="CLUSTER", help="Only this one.")
     ] = None,
-) -> Report:
+    interval: Interval = None,
+    rounds: Rounds = 0,
+) -> AsyncIterator[Report]:
     """List cluster infos."""
-    states = await brokers.states(api, cluster)
-    data = [
-        {
-            "cluster": each.cluster,
-            "brokerName": each.broker_name,
-            "brokerId": each.broker_id,
-            "address": each.address,
-            "runtime": dict(each.runtime),
-        }
-        for each in states
-    ]
-    return Report(data, _more_lines(states) if more else _state_lines(states))
+
+    async def look() -> Report:
+        states = await brokers.states(api, cluster)
+        data = [
+            {
+                "cluster": each.cluster,
+                "brokerName": each.broker_name,
+                "brokerId": each.broker_id,
+                "address": each.address,
+                "runtime": dict(each.runtime),
+            }
+            for each in states
+        ]
+        return Report(data, _more_lines(states) if more else _state_lines(states))
+
+    async for report in again_and_again(look, interval or 0, rounds if interval else 1):
+        yield report
 
 
 def _state_lines(states: list[BrokerState]) -> list[str]:

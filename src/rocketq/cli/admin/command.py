@@ -10,9 +10,11 @@ The function is handed the RPC layer and its own options. What every sub-command
 `--json`, `-h`), the connection, the printing and the failing are added here, once.
 """
 
+import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -25,7 +27,7 @@ from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common import json
 from rocketq.common.errors import RocketqError
 
-F = TypeVar("F", bound=Callable[..., Awaitable["Report"]])
+F = TypeVar("F", bound=Callable[..., "Awaitable[Report] | AsyncIterator[Report]"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +53,25 @@ def command(name: str) -> Callable[[F], F]:
 
 
 def with_connection(
-    function: Callable[..., Awaitable[Report]], *, complaint: str = ""
+    function: Callable[..., Awaitable[Report] | AsyncIterator[Report]], *, complaint: str = ""
 ) -> Callable[..., None]:
-    """The function as a command: blocking, with the shared options in its signature."""
+    """The function as a command: blocking, with the shared options in its signature.
+
+    One that looks again and again is an asynchronous generator: each report is shown when it
+    is there, as JSON on a line of its own.
+    """
 
     @functools.wraps(function)
     def call(*, name_servers: str | None, as_json: bool, **own: Any) -> None:
         async def work() -> None:
             async with connected(options.known_name_servers(name_servers)) as api:
-                show(await function(api, **own), as_json=as_json)
+                found = function(api, **own)
+                if isinstance(found, AsyncIterator):
+                    async for report in found:
+                        show(report, as_json=as_json)
+                        sys.stdout.flush()
+                else:
+                    show(await found, as_json=as_json)
 
         log_to_stderr(-1)  # what goes wrong is said once, at the end
         try:
@@ -106,6 +118,30 @@ Cluster = Annotated[
     Option("-c", "--clusterName", metavar="CLUSTER", help="All masters of a cluster."),
 ]
 RouteCluster = Annotated[str | None, Option("-c", "--cluster", metavar="CLUSTER", hidden=True)]
+
+
+async def again_and_again(
+    look: Callable[[], Awaitable[Report]], interval_s: float, rounds: int = 0
+) -> AsyncIterator[Report]:
+    """A report, and another one after each pause; 0 rounds never end."""
+    done = 0
+    while True:
+        yield await look()
+        done += 1
+        if done == rounds:
+            return
+        await asyncio.sleep(interval_s)
+
+
+Interval = Annotated[
+    int | None,
+    Option(
+        "-i", "--interval", metavar="SECONDS", minimum=1, help="Again and again, so often. [once]"
+    ),
+]
+Rounds = Annotated[
+    int, Option("--rounds", metavar="N", minimum=0, help="End after N rounds; 0 never ends.")
+]
 
 
 def either(broker: str | None, cluster: str | None) -> None:

@@ -397,6 +397,18 @@ async def send_message(
 # As text and as data
 
 
+@command("dumpCompactionLog")
+async def dump_compaction_log(
+    api: BrokerApi,
+    file: Annotated[
+        Path, Option("-f", "--file", metavar="FILE", help="A file of records, here on this host.")
+    ],
+) -> Report:
+    """Parse compaction log to message."""
+    found = messages.of_file(file)
+    return Report(map(message_data, found), map(message_text, found))
+
+
 def _line(message: MessageExt, charset: str | None) -> str:
     body = message.body.decode(charset, "replace") if charset else "NOT PRINT BODY"
     return f"MSGID: {message.msg_id} {message_text(message)} BODY: {body}"

@@ -1,9 +1,19 @@
 """Sub-commands about replication."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
-from rocketq.admin import brokers, replication
-from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
+from rocketq.admin import replication
+from rocketq.cli.admin.command import (
+    BrokerAddress,
+    Cluster,
+    Interval,
+    Report,
+    Rounds,
+    again_and_again,
+    command,
+    either,
+)
 from rocketq.cli.admin.times import to_the_second
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi
@@ -17,17 +27,36 @@ async def ha_status(
     api: BrokerApi,
     broker: BrokerAddress = None,
     cluster: Cluster = None,
-    interval: Annotated[int | None, Option("-i", "--interval", hidden=True)] = None,
-) -> Report:
+    interval: Interval = None,
+    rounds: Rounds = 0,
+) -> AsyncIterator[Report]:
     """Fetch ha runtime status data."""
     either(broker, cluster)
-    addresses = [broker] if broker else await brokers.every_address(api, cluster or "")
-    data, lines = {}, []
-    for address in addresses:
-        info = await replication.status(api, address)
-        data[address] = info.to_json()
-        lines += _lines(address, info)
-    return Report(data, lines)
+
+    async def look() -> Report:
+        data, lines = {}, []
+        for address, info in (await replication.states(api, broker, cluster)).items():
+            data[address] = info.to_json()
+            lines += _lines(address, info)
+        return Report(data, lines)
+
+    async for report in again_and_again(look, interval or 0, rounds if interval else 1):
+        yield report
+
+
+@command("resetMasterFlushOffset")
+async def reset_master_flush_offset(
+    api: BrokerApi,
+    broker: Annotated[
+        str, Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave, by its address.")
+    ],
+    offset: Annotated[
+        int, Option("-o", "--offset", metavar="N", minimum=0, help="What its master has flushed.")
+    ],
+) -> Report:
+    """Reset master flush offset in slave."""
+    await replication.reset_master_flush_offset(api, broker, offset)
+    return Report({broker: offset}, [f"reset master flush offset to {offset} success"])
 
 
 def _lines(address: str, info: HARuntimeInfo) -> list[str]:

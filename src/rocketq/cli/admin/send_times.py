@@ -1,11 +1,11 @@
 """Sub-commands that measure brokers by sending to them."""
 
-import asyncio
 import time
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from rocketq.admin import send_times
-from rocketq.cli.admin.command import Report, Topic, command, flag, show
+from rocketq.cli.admin.command import Report, Rounds, Topic, again_and_again, command, flag
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi
 
@@ -88,19 +88,15 @@ async def cluster_rt(
     interval: Annotated[
         int, Option("-i", "--interval", metavar="SECONDS", minimum=0, help="Pause between rounds.")
     ] = 10,
-    rounds: Annotated[
-        int, Option("--rounds", metavar="N", minimum=0, help="End after N rounds; 0 never ends.")
-    ] = 0,
-) -> Report:
+    rounds: Rounds = 0,
+) -> AsyncIterator[Report]:
     """List All clusters Message Send RT."""
-    done = 0
-    while True:
-        report = await _round(api, cluster, amount, size, room if flag(as_log) else None)
-        done += 1
-        if done == rounds:
-            return report
-        show(report, as_json=False)
-        await asyncio.sleep(interval)
+
+    async def look() -> Report:
+        return await _round(api, cluster, amount, size, room if flag(as_log) else None)
+
+    async for report in again_and_again(look, interval, rounds):
+        yield report
 
 
 async def _round(

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from rocketq.admin import brokers
+from rocketq.admin import brokers, replication
 from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Report
 from rocketq.cli.commands import Argument
@@ -64,11 +64,31 @@ async def set_config(
     return Report({key: value}, [f"{key}={value} on {address}"])
 
 
+async def copies(api: BrokerApi) -> Report:
+    """Masters and their slaves: who is in sync, who is behind."""
+    found = []
+    for each in await brokers.states(api):
+        if each.broker_id != brokers.MASTER_ID:
+            continue
+        info = (await replication.states(api, each.address, None))[each.address]
+        found += [
+            (each.broker_name, slave.addr, "yes" if slave.in_sync else "no", slave.diff)
+            for slave in info.ha_connection_info
+        ] or [(each.broker_name, "none", "", 0)]
+    return listed(("broker", "slave", "in sync", "bytes behind"), found)
+
+
 async def _address(api: BrokerApi, broker: str) -> str:
     return broker if ":" in broker else await brokers.address_of(api, broker)
 
 
 run = commands(
     "The brokers, how they are doing, and their settings.",
-    {"list": list_brokers, "describe": describe, "config": config, "set": set_config},
+    {
+        "list": list_brokers,
+        "describe": describe,
+        "copies": copies,
+        "config": config,
+        "set": set_config,
+    },
 )

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from rocketq.admin import groups, offsets
+from rocketq.admin import brokers, groups, offsets
 from rocketq.cli.admin.command import Report
+from rocketq.cli.admin.java_text import group_fields
 from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.human.tables import (
     ClusterName,
@@ -11,11 +12,13 @@ from rocketq.cli.human.tables import (
     commands,
     listed,
     moment,
+    rows,
     the_cluster,
 )
 from rocketq.cli.messages.tail import start_of
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.names import is_retry_topic
+from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 
 
 async def list_groups(api: BrokerApi) -> Report:
@@ -103,6 +106,41 @@ async def reset(
     return listed(("broker", "queue", "continues at"), found)
 
 
+async def create(
+    api: BrokerApi,
+    group: GroupName,
+    retries: Annotated[
+        int, Option("--retries", metavar="N", minimum=0, help="Attempts before the DLQ.")
+    ] = 16,
+    orderly: Annotated[bool, Option("--orderly", help="Its consumers keep the order.")] = False,
+    cluster: ClusterName = None,
+) -> Report:
+    """Make a group, or change one."""
+    addresses = await brokers.masters(api, await the_cluster(api, cluster))
+    config = SubscriptionGroupConfig(
+        group_name=group, retry_max_times=retries, consume_message_orderly=orderly
+    )
+    await groups.create(api, config, addresses)
+    return Report(
+        {"group": group, "brokers": addresses},
+        [f"{group} has {retries} retries on {', '.join(addresses)}"],
+    )
+
+
+async def describe(api: BrokerApi, group: GroupName) -> Report:
+    """Its settings on each broker."""
+    found = await groups.configs(api, group)
+    data = [
+        {"cluster": each.cluster, "broker": each.broker_name, "settings": group_fields(each.config)}
+        for each in found
+    ]
+    lines: list[str] = []
+    for each in found:
+        lines += [f"{each.cluster} {each.broker_name}"]
+        lines += rows(("SETTING", "VALUE"), sorted(group_fields(each.config).items()))
+    return Report(data, lines)
+
+
 async def delete(
     api: BrokerApi,
     group: GroupName,
@@ -121,6 +159,8 @@ run = commands(
     "Consumer groups: lag, members, offsets.",
     {
         "list": list_groups,
+        "describe": describe,
+        "create": create,
         "lag": lag,
         "members": members,
         "reset": reset,

@@ -22,6 +22,7 @@ from rocketq.remoting.headers import (
     ExchangeBrokerHaInfo,
     ExchangeBrokerHaInfoResponse,
     NotifyBrokerRoleChanged,
+    ResetMasterFlushOffset,
 )
 from rocketq.store import MessageStore
 from rocketq.store.replication.follower import LogFollower
@@ -50,6 +51,7 @@ class ReplicationAdminProcessor:
         self._clock = clock
         self._address = address
         self._log_address = log_address
+        self._master_flush_offset = 0
 
     def handlers(self) -> Handlers:
         return {
@@ -57,6 +59,7 @@ class ReplicationAdminProcessor:
             ExchangeBrokerHaInfo.CODE: self._exchange,
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
             NotifyBrokerRoleChanged.CODE: self._role_changed,
+            ResetMasterFlushOffset.CODE: self._reset_flush_offset,
         }
 
     def _status(self, request: Command, connection: Connection) -> Command:
@@ -93,9 +96,16 @@ class ReplicationAdminProcessor:
                 max_offset=self._store.max_physical_offset,
                 last_read_timestamp=self._wall_ms(follower.last_read_s),
                 last_write_timestamp=self._wall_ms(follower.last_write_s),
-                master_flush_offset=0,
+                master_flush_offset=self._master_flush_offset,
             ),
         )
+
+    def _reset_flush_offset(self, request: Command, connection: Connection) -> Command:
+        """Shown and nothing else: what a master has flushed is compared log by log here."""
+        header = request.header(ResetMasterFlushOffset)
+        if self._roles.current.is_slave:
+            self._master_flush_offset = max(header.master_flush_offset, 0)
+        return request.reply()
 
     def _wall_ms(self, loop_s: float) -> int:
         """A time of the loop as one of the day; 0 if it never was."""
