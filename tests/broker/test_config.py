@@ -80,6 +80,7 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         "maxPullBytes",
         "maxPullMessageCount",
         "maxGroupsMadeUnasked",
+        "maxConsumerOffsets",
         "maxGroupsPerConnection",
         "maxHeldPopsPerConnection",
         "maxHeldPulls",

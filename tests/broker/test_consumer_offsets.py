@@ -4,8 +4,12 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.tables.offset_table import PAIR_SIZE, OffsetTable, key_of
+from rocketq.common import json
 from rocketq.common.clock import ManualClock
 from rocketq.remoting import Command, ResponseCode
 from rocketq.remoting.headers import CloneGroupOffset, QueryConsumerOffset, UpdateConsumerOffset
@@ -154,18 +158,21 @@ def test_a_copy_costs_little_and_never_changes(tmp_path: Path) -> None:
         for queue_id in range(200):
             offsets.commit(f"group-{number}", "topic", queue_id, 1)
     began = time.thread_time()
-    first = offsets.body().offset_table
+    body = offsets.body()
+    offsets.commit("group-9", "topic", 0, 2)
     took_s = time.thread_time() - began
     began = time.thread_time()
+    first = body().offset_table
     everything = {key: dict(queues) for key, queues in first.items()}
-    assert took_s < (time.thread_time() - began) / 5
+    assert took_s < (time.thread_time() - began) / 10
+    assert first["topic@group-9"][0] == 1
 
     offsets.commit("group-0", "topic", 0, 2)
     offsets.commit("group-0", "topic", 0, 3)
     offsets.commit("new", "topic", 0, 4)
     offsets.clone("group-1", "group-2", "topic")
     offsets.remove_group("group-3")
-    second = offsets.body().offset_table
+    second = offsets.body()().offset_table
     offsets.commit("group-0", "topic", 0, 5)
     offsets.commit("group-3", "topic", 7, 6)
 
@@ -195,3 +202,97 @@ async def test_offsets_are_not_cloned_for_groups_without_end(tmp_path: Path) -> 
             consumer_group="copy-9", topic="topic", queue_id=0, set_zero_if_not_found=False
         )
         assert (await broker.call(Command.request(query))).code == ResponseCode.QUERY_NOT_FOUND
+
+
+# Limits
+
+
+def test_there_is_room_for_so_many_offsets(tmp_path: Path) -> None:
+    limit = 50
+    offsets = ConsumerOffsets(tmp_path / "offsets.json", ManualClock(), limit=lambda: limit)
+    taken = [
+        (group, queue_id)
+        for group in range(20)
+        for queue_id in range(6)
+        if offsets.commit(f"group-{group}", "topic", queue_id, 1)
+    ]
+    # Four for each pair of group and topic, one for each queue.
+    assert len(taken) == 5 * 6
+    assert offsets.commit("group-0", "topic", 0, 2)
+    offsets.clone("group-0", "another", "topic")
+    assert offsets.stored("another", "topic") == {}
+    offsets.reset("another", "topic", 0, 7)
+    assert not offsets.has_reset("another", "topic", 0)
+    for group in range(100):
+        offsets.record_pull(f"group-{group}", "topic", 0, 1)
+    assert offsets.pull_offset("group-9", "topic", 0) == 1
+    assert offsets.pull_offset("group-10", "topic", 0) == -1
+    offsets.remove_group("group-0")
+    assert offsets.commit("another", "topic", 0, 2)
+
+
+async def test_a_consumer_is_told_that_there_is_no_room_for_its_offset(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, max_consumer_offsets=6) as broker:
+        await broker.send("topic")
+        await broker.heartbeat(topic="topic")
+        codes = []
+        for queue_id in (0, 1, 2, 3, 0):
+            update = UpdateConsumerOffset(
+                consumer_group="group", topic="topic", queue_id=queue_id, commit_offset=queue_id + 1
+            )
+            codes.append((await broker.call(Command.request(update))).code)
+        assert codes == [0, 0, ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_ERROR, 0]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["commit", "commit", "remove topic", "remove group", "clone", "copy"]),
+        *[st.integers(0, 3)] * 4,
+    )
+)
+
+
+@given(changes)
+def test_tables_know_who_has_what(steps: list[tuple[str, int, int, int, int]]) -> None:
+    table = OffsetTable()
+    plain: dict[tuple[str, str], dict[int, int]] = {}
+    copies = []
+    for what, a, b, queue_id, offset in steps:
+        topic, group = f"t{a}", f"g{b}"
+        if what == "commit":
+            table.set(key_of(group, topic), queue_id, offset)
+            plain.setdefault((topic, group), {})[queue_id] = offset
+        elif what == "clone" and (topic, group) in plain:
+            table.put(key_of("g9", topic), dict(table.queues(key_of(group, topic))))
+            plain[topic, "g9"] = dict(plain[topic, group])
+        elif what == "remove topic":
+            table.remove([key_of(each, topic) for each in table.groups_of(topic)])
+            plain = {pair: queues for pair, queues in plain.items() if pair[0] != topic}
+        elif what == "remove group":
+            table.remove([key_of(group, each) for each in table.topics_of(group)])
+            plain = {pair: queues for pair, queues in plain.items() if pair[1] != group}
+        elif what == "copy":
+            expected = {key_of(g, t): dict(queues) for (t, g), queues in plain.items()}
+            copies.append((table.copy(), expected))
+    copies.append((table.copy(), {key_of(g, t): queues for (t, g), queues in plain.items()}))
+    for frozen, expected in copies:
+        assert dict(frozen) == expected
+        assert len(frozen) == len(expected)
+    for number in (*range(4), 9):
+        topic, group = f"t{number}", f"g{number}"
+        assert set(table.groups_of(topic)) == {g for t, g in plain if t == topic}
+        assert set(table.topics_of(group)) == {t for t, g in plain if g == group}
+    assert table.size == sum(PAIR_SIZE + len(queues) for queues in plain.values())
+
+
+def test_a_large_table_is_written_in_small_pieces(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    for number in range(2_000):
+        for queue_id in range(8):
+            offsets.commit(f"group-{number}", f"topic-{number % 10}", queue_id, number)
+    pieces = list(offsets._encode()())
+    assert max(map(len, pieces)) < 500
+    whole = b"".join(pieces)
+    table = json.loads(whole)["offsetTable"]
+    assert len(table) == 2_000
+    assert table["topic-3@group-13"] == {str(queue_id): 13 for queue_id in range(8)}

@@ -58,6 +58,7 @@ def test_objects_as_keys_come_back(table: dict[ObjectKey, Any]) -> None:
 def test_the_pretty_form_means_the_same(value: Any, table: dict[ObjectKey, Any]) -> None:
     document = {"value": value, "table": table}
     assert json.loads(json.dumps_pretty(document)) == document
+    assert b"".join(json.pretty_pieces(document)) == json.dumps_pretty(document)
 
 
 def test_bodies_look_like_those_of_java() -> None:

@@ -267,7 +267,9 @@ class Broker:
         # What the broker knows.
         topics = Topics(live, folder / "topics.json", clock)
         groups = SubscriptionGroups(live, folder / "subscriptionGroup.json", clock)
-        offsets = ConsumerOffsets(folder / "consumerOffset.json", clock)
+        offsets = ConsumerOffsets(
+            folder / "consumerOffset.json", clock, limit=lambda: live.broker.max_consumer_offsets
+        )
         modes = RequestModes(folder / "messageRequestMode.json")
         producers = ProducerTable(clock)
         consumers = ConsumerTable(live, groups, clock)

@@ -101,6 +101,7 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     max_groups_made_unasked: int = 100_000
     max_made_per_connection: int = 50_000
     max_groups_per_connection: int = 10_000
+    max_consumer_offsets: int = 1_000_000
 
     # Sending.
     region_id: str = "DefaultRegion"

@@ -10,7 +10,7 @@ empty or damaged.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +19,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def write_atomically(path: Path, data: bytes, *, keep_backup: bool = True) -> None:
+def write_atomically(
+    path: Path, data: bytes | Iterable[bytes], *, keep_backup: bool = True
+) -> None:
     """Replace a file's content; the old content stays readable in `.bak`.
 
     At every instant either the old or the new content is complete on the disk under one
@@ -28,7 +30,10 @@ def write_atomically(path: Path, data: bytes, *, keep_backup: bool = True) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "wb") as file:
-        file.write(data)
+        if isinstance(data, bytes):
+            file.write(data)
+        else:
+            file.writelines(data)
         file.flush()
         os.fsync(file.fileno())
     if keep_backup and path.exists():

@@ -7,7 +7,7 @@ one more write. Whoever must not answer before a change is safe waits for `saved
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +20,14 @@ logger = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.05
 
 
+Content = bytes | Iterable[bytes]
+"""At once or, of a large table, in pieces."""
+
+
 class TableFile:
     """One file of `store/config`, and when it was last in step with its table."""
 
-    def __init__(self, path: Path, encode: Callable[[], bytes | Callable[[], bytes]]) -> None:
+    def __init__(self, path: Path, encode: Callable[[], bytes | Callable[[], Content]]) -> None:
         """`encode` gives the content, or a function that makes it from a copy, in a thread."""
         self._path = path
         self._encode = encode
@@ -81,5 +85,5 @@ class TableFile:
         finally:
             self._writer = None
 
-    def _write_content(self, content: bytes | Callable[[], bytes]) -> None:
+    def _write_content(self, content: bytes | Callable[[], Content]) -> None:
         write_atomically(self._path, content if isinstance(content, bytes) else content())

@@ -103,9 +103,14 @@ class ConsumerOffsetProcessor:
             group, topic, queue_id
         ):
             return request.reply(remark="Offset has been previously reset", ext={})
-        self._offsets.commit(
+        is_stored = self._offsets.commit(
             group, topic, queue_id, header.commit_offset, client=connection.peer_address
         )
+        if not is_stored:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                "the broker keeps as many offsets as it may (maxConsumerOffsets)",
+            )
         return request.reply(ext={})
 
     def _max_offset(self, request: Command, connection: Connection) -> Command:

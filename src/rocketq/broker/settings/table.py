@@ -88,6 +88,15 @@ SECTIONS: Final = (
                 10_000_000,
                 ours=True,
             ),
+            live(
+                "maxConsumerOffsets",
+                "Offsets there may be, one for each queue that a group has read, and four more for "
+                "each pair of group and topic; beyond them those that are known change, and no "
+                "more are taken.",
+                1,
+                100_000_000,
+                ours=True,
+            ),
         ),
     ),
     Section(

@@ -12,8 +12,8 @@ of it yet are ignored, so that they cannot undo it. Pending resets live in memor
 A commit below the stored offset is a consumer's right (it may seek back) and is obeyed and
 logged; a negative offset means "nothing consumed yet" and is never stored.
 
-A copy of the tables, for the file or for a slave, costs next to nothing when it is made: it
-shares the queues of every key with the tables. Who changes a key after that, changes a copy.
+There is room for so many offsets (`maxConsumerOffsets`): where it is used up, those that are known
+change, and no more come.
 """
 
 import logging
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.broker.tables.data_version import VersionCounter
+from rocketq.broker.tables.offset_table import Offsets, OffsetTable, key_of, parts_of
 from rocketq.common import json
 from rocketq.common.clock import Clock
 from rocketq.common.table_file import TableFile
@@ -30,66 +31,30 @@ from rocketq.remoting.bodies.registration import DataVersion
 
 logger = logging.getLogger(__name__)
 
-_SEPARATOR: Final = "@"
-
-OffsetTable = dict[str, dict[int, int]]
-
-
-def _key(group: str, topic: str) -> str:
-    return f"{topic}{_SEPARATOR}{group}"
-
-
-def _parts(key: str) -> tuple[str, str]:
-    """Topic and group of a key. Neither may contain the separator."""
-    topic, _, group = key.partition(_SEPARATOR)
-    return topic, group
-
-
-class _Offsets:
-    """By key and queue. Nothing that `copy` has given away ever changes."""
-
-    def __init__(self, by_key: OffsetTable | None = None) -> None:
-        self.by_key: OffsetTable = {} if by_key is None else by_key
-        # Keys whose queues no copy has.
-        self._own = set(self.by_key)
-
-    def get(self, key: str, queue_id: int) -> int | None:
-        queues = self.by_key.get(key)
-        return None if queues is None else queues.get(queue_id)
-
-    def set(self, key: str, queue_id: int, offset: int) -> None:
-        if key in self._own:
-            self.by_key[key][queue_id] = offset
-        else:
-            self.put(key, {**self.by_key.get(key, {}), queue_id: offset})
-
-    def put(self, key: str, queues: dict[int, int]) -> None:
-        self.by_key[key] = queues
-        self._own.add(key)
-
-    def remove(self, key: str) -> None:
-        del self.by_key[key]
-        self._own.discard(key)
-
-    def copy(self) -> OffsetTable:
-        """The table as it is now, to be read and not changed."""
-        self._own = set()
-        return self.by_key.copy()
+_LIMIT: Final = 1_000_000
 
 
 class ConsumerOffsets:
     """The offset tables. Changed by processors in the loop, persisted by `persist`."""
 
-    def __init__(self, path: Path, clock: Clock, *, version_step: int = 500) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        version_step: int = 500,
+        limit: Callable[[], int] = lambda: _LIMIT,
+    ) -> None:
         self._file = TableFile(path, self._encode)
         self._version = VersionCounter(clock)
         self._version_step = version_step
+        self._limit = limit
         self._commits_since_version = 0
-        self._offsets = _Offsets()
-        self._pulled = _Offsets()
-        self._resets: OffsetTable = {}
+        self._offsets = OffsetTable()
+        self._pulled = OffsetTable()
+        self._resets: Offsets = {}
         # What was committed here while this is a slave, and the master may not know.
-        self._apart: OffsetTable | None = None
+        self._apart: Offsets | None = None
 
     @property
     def data_version(self) -> DataVersion:
@@ -97,14 +62,20 @@ class ConsumerOffsets:
 
     # Progress
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str = "") -> None:
-        """Store how far a group has read; what it says it wants to read next."""
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str = "") -> bool:
+        """Store how far a group has read; what it says it wants to read next.
+
+        False: there is no room for another queue of another group.
+        """
         if offset < 0:
-            return
-        key = _key(group, topic)
+            return True
+        key = key_of(group, topic)
         before = self._offsets.get(key, queue_id)
         if before == offset:
-            return
+            return True
+        if before is None and self._offsets.size >= self._limit():
+            logger.warning("no room for how far group %s is on %s/%d", group, topic, queue_id)
+            return False
         if before is not None and offset < before:
             logger.warning(
                 "group %s went back on %s/%d from %d to %d (client %s)",
@@ -118,10 +89,11 @@ class ConsumerOffsets:
         if self._commits_since_version >= self._version_step:
             self._commits_since_version = 0
             self._version.advance()
+        return True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The next offset to consume, or -1 where nothing is stored."""
-        key = _key(group, topic)
+        key = key_of(group, topic)
         reset = self._resets.get(key, {}).get(queue_id)
         if reset is not None:
             return reset
@@ -130,35 +102,37 @@ class ConsumerOffsets:
 
     def stored(self, group: str, topic: str) -> dict[int, int]:
         """All queues of one topic as the group has committed them."""
-        return dict(self._offsets.by_key.get(_key(group, topic), {}))
+        return dict(self._offsets.queues(key_of(group, topic)))
 
     def record_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember what a group has asked for last, for the tools that show lag."""
-        key = _key(group, topic)
-        if self._pulled.get(key, queue_id) != offset:
-            self._pulled.set(key, queue_id, offset)
-            self._file.touch()
+        key = key_of(group, topic)
+        before = self._pulled.get(key, queue_id)
+        if before == offset or (before is None and self._pulled.size >= self._limit()):
+            return
+        self._pulled.set(key, queue_id, offset)
+        self._file.touch()
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
         """The next offset a group asked for, or -1."""
-        offset = self._pulled.get(_key(group, topic), queue_id)
+        offset = self._pulled.get(key_of(group, topic), queue_id)
         return -1 if offset is None else offset
 
     # Resets
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Move a group, whatever its consumers commit until they have noticed."""
-        self.commit(group, topic, queue_id, offset, client="reset")
-        self._resets.setdefault(_key(group, topic), {})[queue_id] = offset
+        if self.commit(group, topic, queue_id, offset, client="reset"):
+            self._resets.setdefault(key_of(group, topic), {})[queue_id] = offset
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        return bool(self._resets) and queue_id in self._resets.get(_key(group, topic), {})
+        return bool(self._resets) and queue_id in self._resets.get(key_of(group, topic), {})
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Hand a pending reset to the pull that asks first."""
         if not self._resets:
             return None
-        key = _key(group, topic)
+        key = key_of(group, topic)
         queues = self._resets.get(key)
         if queues is None:
             return None
@@ -179,20 +153,20 @@ class ConsumerOffsets:
     def committed_apart(self) -> list[tuple[str, str, int, int]]:
         """Topic, group, queue and offset of what was committed here and not passed on."""
         return [
-            (*_parts(key), queue_id, offset)
+            (*parts_of(key), queue_id, offset)
             for key, queues in (self._apart or {}).items()
             for queue_id, offset in queues.items()
         ]
 
     def passed_on(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """The master knows of a commit, or does not want to; a later one counts anew."""
-        queues = (self._apart or {}).get(_key(group, topic), {})
+        queues = (self._apart or {}).get(key_of(group, topic), {})
         if queues.get(queue_id) == offset:
             del queues[queue_id]
 
     def adopt(self, copied: ConsumerOffsetWrapper) -> None:
         """Be the copy of the master's table, with what was committed here and not passed on."""
-        self._offsets = _Offsets({key: dict(each) for key, each in copied.offset_table.items()})
+        self._offsets = OffsetTable(copied.offset_table)
         for key, queues in (self._apart or {}).items():
             for queue_id, offset in queues.items():
                 self._offsets.set(key, queue_id, offset)
@@ -204,37 +178,28 @@ class ConsumerOffsets:
 
     def all_committed(self) -> list[tuple[str, Mapping[int, int]]]:
         """The offsets by queue of every key, to be looked at and not changed; see `pair`."""
-        return list(self._offsets.by_key.items())
+        return list(self._offsets.items())
 
     @staticmethod
     def pair(key: str) -> tuple[str, str]:
         """Topic and group of a key."""
-        return _parts(key)
+        return parts_of(key)
 
     def pulled(self, key: str) -> Mapping[int, int]:
         """The next offsets asked for, by queue."""
-        return self._pulled.by_key.get(key, {})
+        return self._pulled.queues(key)
 
     def topics_of(self, group: str) -> list[str]:
-        parts = map(_parts, self._offsets.by_key)
-        return [topic for topic, key_group in parts if key_group == group]
-
-    def topics_by_group(self) -> dict[str, list[str]]:
-        """What every group has committed offsets for."""
-        topics: dict[str, list[str]] = {}
-        for topic, group in map(_parts, self._offsets.by_key):
-            topics.setdefault(group, []).append(topic)
-        return topics
+        return self._offsets.topics_of(group)
 
     def groups_of(self, topic: str) -> list[str]:
-        parts = map(_parts, self._offsets.by_key)
-        return [group for key_topic, group in parts if key_topic == topic]
+        return self._offsets.groups_of(topic)
 
     def clone(self, source_group: str, target_group: str, topic: str) -> None:
         """Let another group go on where this one stands."""
-        queues = self._offsets.by_key.get(_key(source_group, topic))
-        if queues is not None:
-            self._offsets.put(_key(target_group, topic), dict(queues))
+        queues = self._offsets.queues(key_of(source_group, topic))
+        if queues and self._offsets.size + len(queues) <= self._limit():
+            self._offsets.put(key_of(target_group, topic), dict(queues))
             self._noted()
 
     def minimum(self, topic: str, without_groups: Iterable[str] = ()) -> dict[int, int]:
@@ -244,22 +209,22 @@ class ConsumerOffsets:
         for group in self.groups_of(topic):
             if group in left_out:
                 continue
-            for queue_id, offset in self._offsets.by_key[_key(group, topic)].items():
+            for queue_id, offset in self._offsets.queues(key_of(group, topic)).items():
                 lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
         return lowest
 
     def remove_group(self, group: str) -> None:
-        self._remove(lambda topic, key_group: key_group == group)
+        for table in (self._offsets, self._pulled):
+            self._remove(table, [key_of(group, topic) for topic in table.topics_of(group)])
 
     def remove_topic(self, topic: str) -> None:
-        self._remove(lambda key_topic, group: key_topic == topic)
-
-    def _remove(self, matches: Callable[[str, str], bool]) -> None:
         for table in (self._offsets, self._pulled):
-            for key in [key for key in table.by_key if matches(*_parts(key))]:
-                table.remove(key)
-        for key in [key for key in self._resets if matches(*_parts(key))]:
-            del self._resets[key]
+            self._remove(table, [key_of(group, topic) for group in table.groups_of(topic)])
+
+    def _remove(self, table: OffsetTable, keys: list[str]) -> None:
+        table.remove(keys)
+        for key in keys:
+            self._resets.pop(key, None)
         self._noted()
 
     def _noted(self) -> None:
@@ -279,18 +244,20 @@ class ConsumerOffsets:
     async def close(self) -> None:
         await self._file.close()
 
-    def body(self) -> ConsumerOffsetWrapper:
-        """How far every group has come, as slaves ask for it."""
-        return ConsumerOffsetWrapper(
-            data_version=self._version.value, offset_table=self._offsets.copy()
+    def body(self) -> Callable[[], ConsumerOffsetWrapper]:
+        """How far every group has come, as slaves ask for it; to be made in a thread."""
+        version, offsets = self._version.value, self._offsets.copy()
+        return lambda: ConsumerOffsetWrapper(
+            data_version=version,
+            offset_table={key: dict(queues) for key, queues in offsets.items()},
         )
 
-    def _encode(self) -> Callable[[], bytes]:
+    def _encode(self) -> Callable[[], Iterable[bytes]]:
         version, offsets, pulled = self._version.value, self._offsets.copy(), self._pulled.copy()
 
-        def encode() -> bytes:
+        def encode() -> Iterable[bytes]:
             topics: dict[str, list[str]] = {}
-            for topic, group in map(_parts, offsets):
+            for topic, group in map(parts_of, offsets):
                 topics.setdefault(group, []).append(topic)
             plain = {
                 "dataVersion": version.to_json(),
@@ -298,7 +265,7 @@ class ConsumerOffsets:
                 "offsetTable": offsets,
                 "pullOffsetTable": pulled,
             }
-            return json.dumps_pretty(plain)
+            return json.pretty_pieces(plain)
 
         return encode
 
@@ -306,9 +273,9 @@ class ConsumerOffsets:
         stored = ConsumerOffsetWrapper.decode(data)
         if stored.data_version is not None:
             self._version.load(stored.data_version)
-        self._offsets = _Offsets(stored.offset_table)
+        self._offsets = OffsetTable(stored.offset_table)
         # The same shape under another name.
         pulled = json.loads(data).get("pullOffsetTable") or {}
-        self._pulled = _Offsets(
+        self._pulled = OffsetTable(
             ConsumerOffsetWrapper.from_json({"offsetTable": pulled}).offset_table
         )

@@ -23,7 +23,7 @@ What strangers send is read within limits: see `Limits`.
 
 from rocketq.common.json.dialect import JsonError, ObjectKey
 from rocketq.common.json.reading import HEADER_LIMITS, REQUEST_LIMITS, TRUSTED, Limits, loads
-from rocketq.common.json.writing import dumps, dumps_pretty, standard_dumps
+from rocketq.common.json.writing import dumps, dumps_pretty, pretty_pieces, standard_dumps
 
 __all__ = [
     "HEADER_LIMITS",
@@ -35,5 +35,6 @@ __all__ = [
     "dumps",
     "dumps_pretty",
     "loads",
+    "pretty_pieces",
     "standard_dumps",
 ]

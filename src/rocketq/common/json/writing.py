@@ -1,7 +1,7 @@
 """Writes JSON as RocketMQ's programs do, with raw keys where Java has them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -44,6 +44,26 @@ def dumps_pretty(value: Any) -> bytes:
     parts: list[bytes] = []
     _write_pretty(value, b"\n", parts)
     return b"".join(parts)
+
+
+def pretty_pieces(value: Mapping[str, Any]) -> Iterator[bytes]:
+    """The same in pieces, for large tables: one for each entry of the maps in a map."""
+    separator = b"{\n\t"
+    for name, item in value.items():
+        parts = [separator, _dump_key(name), b":"]
+        separator = b",\n\t"
+        if isinstance(item, Mapping) and item:
+            inner = b"{\n\t\t"
+            for inner_name, inner_item in item.items():
+                parts += (inner, _dump_key(inner_name), b":")
+                _write_pretty(inner_item, b"\n\t\t", parts)
+                yield b"".join(parts)
+                parts, inner = [], b",\n\t\t"
+            yield b"\n\t}"
+        else:
+            _write_pretty(item, b"\n\t", parts)
+            yield b"".join(parts)
+    yield b"\n}" if value else dumps(value)
 
 
 def _write_pretty(value: Any, line_end: bytes, parts: list[bytes]) -> None:

@@ -223,7 +223,7 @@ class OffsetAdminProcessor:
     async def _all(self, request: Command, connection: Connection) -> Command:
         # Without the offsets of pulls, which slaves of 5.5.0 cannot read.
         body = self._offsets.body()
-        return request.reply(body=await self._turns.in_thread(body.encode))
+        return request.reply(body=await self._turns.in_thread(lambda: body().encode()))
 
     def _all_delays(self, request: Command, connection: Connection) -> Command:
         body = DelayOffsetWrapper(

@@ -132,10 +132,9 @@ class ProgressAdminProcessor:
         header = request.header(GetBrokerConsumeStats)
         by_group: list[dict[str, list[bodies.ConsumeStats]]] = []
         behind = in_flight = 0
-        topics = self._offsets.topics_by_group()
         for group in self._groups:
             tables = []
-            for config in self._consumed(group, topics.get(group, ())):
+            for config in self._consumed(group, self._offsets.topics_of(group)):
                 if header.is_order and not config.order:
                     continue
                 positions = await self._positions(group, config, config.write_queue_nums)
