@@ -50,8 +50,12 @@ class History:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
         self._stop.set()
-        await asyncio.gather(*self._tasks)
+        tasks, self._tasks = self._tasks, []
+        await asyncio.gather(*tasks)
         await self._client.close()
 
     # Clients
@@ -81,7 +85,7 @@ class History:
             body = b"%08d" % self._number + b"." * (self._number % 300)
             self.sent.add(body)
             try:
-                reply = await self._client.call(master, send_request(TOPIC, body, queue_id), 2.0)
+                reply = await self._client.call(master, send_request(TOPIC, body, queue_id), 1.0)
             except RemotingError:
                 await asyncio.sleep(0.01)
                 continue

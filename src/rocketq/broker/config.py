@@ -195,9 +195,9 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     controller_addr: str = ""
     # RocketMQ's are 1 s and 10 s: a master that hangs is replaced sooner here.
     broker_heartbeat_interval: int = 500
-    controller_heart_beat_timeout_mills: int = 2_500
+    controller_heart_beat_timeout_mills: int = 2_000
     # Ours: how long after the controller's last answer a master acts as one; 0 is for ever.
-    master_lease_timeout: int = 2_000
+    master_lease_timeout: int = 1_500
     broker_election_priority: int = 2**31 - 1
 
     # Security, statistics, administration.

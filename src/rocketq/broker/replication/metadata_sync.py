@@ -112,7 +112,12 @@ class MetadataSync:
                 self._is_news.clear()
                 began = loop.time()
                 if self._follower.is_connected:
-                    await self._try()
+                    # A master that hangs is no reason to stay its slave.
+                    copying = asyncio.ensure_future(self._try())
+                    await asyncio.wait((copying, stopping), return_when=asyncio.FIRST_COMPLETED)
+                    if not copying.done():
+                        copying.cancel()
+                    await asyncio.gather(copying, return_exceptions=True)
                 if not self._follower.is_connected:
                     self._make_up_topics()
                 pause_s = max(_PERIOD_S, (loop.time() - began) * _SLOWEST_SHARE)

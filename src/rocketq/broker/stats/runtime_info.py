@@ -15,6 +15,7 @@ from rocketq.common.clock import Clock
 from rocketq.remoting.codes import Version
 from rocketq.store import MessageStore
 from rocketq.store.config import BrokerRole
+from rocketq.store.durability.running_flags import Flag
 from rocketq.store.replication.follower import LogFollower
 
 _VERSION_NAME: Final = "V5_5_0"
@@ -61,6 +62,8 @@ class RuntimeInfo:
         table |= self._timers.runtime_info()
         if self._store.role is BrokerRole.SLAVE:
             table |= self._copying()
+        if self._store.is_controlled:
+            table |= self._election()
         for level, (offset, end) in self._scheduled.progress().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return table
@@ -81,6 +84,20 @@ class RuntimeInfo:
         divergence = self._follower.divergence
         table = {"replicationState": self._follower.state.name}
         return table if divergence is None else {**table, "replicationFault": str(divergence)}
+
+    def _election(self) -> dict[str, str]:
+        """Ours: what the controller has made of this broker."""
+        store = self._store
+        reign = store.replicas.reign
+        table = {
+            "masterEpoch": str(store.epochs.last_number),
+            "confirmOffset": str(store.confirm_offset),
+            "isFenced": "true" if store.flags.has(Flag.FENCED) else "false",
+        }
+        if reign is not None:
+            table["syncStateSet"] = ",".join(map(str, sorted(reign.members)))
+            table["syncStateSetEpoch"] = str(reign.members_epoch)
+        return table
 
     def _traffic(self) -> dict[str, str]:
         stats = self._stats
