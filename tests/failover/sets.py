@@ -1,5 +1,6 @@
 """A NameServer and a controller in this process, and the brokers of one name in their own."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -76,7 +77,7 @@ class BrokerSet:
 async def broker_set(
     root: Path, count: int = 3, *, seed: int = 0, with_detours: bool = False, **settings: object
 ) -> AsyncIterator[BrokerSet]:
-    """Started one after the other, and stopped by kill -9."""
+    """Started together, and stopped by kill -9."""
     async with AsyncExitStack() as stack:
         namesrv = await stack.enter_async_context(name_server(root))
         decider = await stack.enter_async_context(controller(root))
@@ -97,6 +98,5 @@ async def broker_set(
             member = Member(root / f"broker-{number}", port, namesrv.address, address, **own)
             brokers.members.append(member)
             stack.callback(member.end)
-        for member in brokers.members:
-            await member.start()
+        await asyncio.gather(*(member.start() for member in brokers.members))
         yield brokers

@@ -39,8 +39,12 @@ _MISSING_TOPIC_INTERVAL_S: Final = 0.3
 """How soon to ask again for a topic nobody serves yet: its first message waits for us."""
 _PROBE_INTERVAL_S: Final = 3.0
 """How often a broker that is away is asked whether it is back."""
+_FIRST_REFRESH_PAUSE_S: Final = 0.05
+_REFRESH_PAUSE_GROWTH: Final = 1.5
 _REFRESH_PAUSE_S: Final = 1.0
-"""How long a route asked for in the background is taken to be fresh."""
+"""How long a route asked for in the background is taken to be fresh: at first not for long, as
+another master may be elected any moment."""
+_CALM_S: Final = 5.0
 _GOODBYE_TIMEOUT_S: Final = 1.0
 
 _Key: TypeAlias = tuple[str, str, Identity]
@@ -91,7 +95,7 @@ class ClientInstance:
         self._heartbeat_wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._topics_missing = asyncio.Event()
-        self._refreshed_at: dict[str, float] = {}
+        self._refreshes: dict[str, tuple[float, float]] = {}
         self._background: set[asyncio.Task[None]] = set()
 
     # Life
@@ -318,9 +322,13 @@ class ClientInstance:
     def refresh_route_soon(self, topic: str) -> None:
         """Ask for a topic's route in the background: what is known seems to be out of date."""
         now = self.clock.monotonic()
-        if now < self._refreshed_at.get(topic, -_REFRESH_PAUSE_S) + _REFRESH_PAUSE_S:
+        asked_at, pause_s = self._refreshes.get(topic, (-_CALM_S, 0.0))
+        if now < asked_at + pause_s:
             return
-        self._refreshed_at[topic] = now
+        pause_s = min(pause_s * _REFRESH_PAUSE_GROWTH, _REFRESH_PAUSE_S)
+        if now >= asked_at + _CALM_S:
+            pause_s = _FIRST_REFRESH_PAUSE_S
+        self._refreshes[topic] = (now, pause_s)
         task = asyncio.create_task(self._refresh_in_background(topic))
         self._background.add(task)
         task.add_done_callback(self._background.discard)

@@ -4,19 +4,28 @@ Whatever is out of the ordinary is done here, step by step, in a task: the route
 the connection not open, a hook wants to look, an earlier attempt has failed.
 
 All attempts share `send_timeout_s`. A failed attempt is followed by one on another broker;
-what a broker refuses for good is raised at once.
+what a broker refuses for good is raised at once. Where there is no other broker, one that is
+away or not the master any more is waited for as long as there is time: it may come back, or
+another be elected in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Final
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.cluster.routes import PublishInfo
 from rocketq.client.cluster.rpc import rejected
-from rocketq.client.errors import BrokerUnknown, ClientError, SendFailed, SendTimeout
+from rocketq.client.errors import (
+    BrokerRejected,
+    BrokerUnknown,
+    ClientError,
+    SendFailed,
+    SendTimeout,
+)
 from rocketq.client.hooks import SendContext, SendHook, run_after, run_before
 from rocketq.client.producer.latency_faults import LatencyFaults
 from rocketq.client.producer.options import ProducerConfig
@@ -26,7 +35,7 @@ from rocketq.client.producer.selectors import QueueChoice, QueueRotation
 from rocketq.common.errors import RocketqError
 from rocketq.message.names import unwrap_namespace
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting.codes import RequestCode
+from rocketq.remoting.codes import RequestCode, ResponseCode
 from rocketq.remoting.errors import ConnectFailed, ConnectionLost, RequestTimeout
 from rocketq.remoting.headers import SendMessageV2
 from rocketq.remoting.wire.command import Command
@@ -36,6 +45,15 @@ logger = logging.getLogger(__name__)
 _STATUS: Final = {status.value: status for status in SendStatus}
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.5
+
+
+def _is_no_master(error: RocketqError) -> bool:
+    """Whether a broker refused a message because it is a slave, or does not know what it is."""
+    if not isinstance(error, BrokerRejected):
+        return False
+    if error.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+        return True
+    return error.code == ResponseCode.SYSTEM_BUSY and "[REJECTREQUEST]" in error.remark
 
 
 class NotStored(ClientError):
@@ -85,6 +103,7 @@ class Attempts:
         self.rotation = QueueRotation(faults=self._faults)
         self._hooks = list(config.send_hooks)
         self._filters = tuple(config.send_filters)
+        self._change = asyncio.Event()
 
     @property
     def are_watched(self) -> bool:
@@ -102,6 +121,11 @@ class Attempts:
         """A send that begins now."""
         budget_s = self._config.send_timeout_s if timeout_s is None else timeout_s
         return Sending(outgoing, choice, budget_s, self._loop.time() + budget_s)
+
+    def routes_changed(self) -> None:
+        """Whoever waits for a broker to come back may find it now."""
+        self._change.set()
+        self._change = asyncio.Event()
 
     # One after the other
 
@@ -135,9 +159,9 @@ class Attempts:
         if self._config.retries == 0:
             return False
         broker_name, error = sending.failures[-1]
-        if isinstance(error, ConnectFailed | BrokerUnknown):
-            # Nothing was sent. Other brokers are tried at once; when there is none, this one
-            # may come back while there is time.
+        if isinstance(error, ConnectFailed | BrokerUnknown) or _is_no_master(error):
+            # Nothing was stored for good. Other brokers are tried at once; when there is none,
+            # this one may come back while there is time.
             topic = sending.outgoing.topic
             self._instance.refresh_route_soon(topic)
             info = self._instance.routes.known_publish_info(topic)
@@ -230,7 +254,10 @@ class Attempts:
         left_s = sending.deadline - self._loop.time()
         if self._config.retries == 0 or left_s <= sending.pause_s:
             return False
-        await asyncio.sleep(sending.pause_s)
+        self._instance.refresh_route_soon(sending.outgoing.topic)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(sending.pause_s):
+                await self._change.wait()
         sending.pause_s = min(sending.pause_s * 2, _LONGEST_PAUSE_S)
         return True
 

@@ -21,6 +21,7 @@ from rocketq.client.producer.outgoing import Outgoing
 from rocketq.client.producer.quick_send import Lane, QuickSend, QuickSends, Ring
 from rocketq.client.producer.result import SendResult
 from rocketq.client.producer.selectors import QueueChoice
+from rocketq.client.producer.silence import SilenceWatch
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
 from rocketq.message.ids import UniqueIds
@@ -59,7 +60,13 @@ class Sender:
         )
         # The short way calls no hook, and looks at no clock but the system's.
         self._is_watched = self.attempts.are_watched or instance.clock is not SYSTEM_CLOCK
-        self.close = instance.routes.on_change(self._routes_changed)
+        self._forget_routes = instance.routes.on_change(self._routes_changed)
+        self._watch = SilenceWatch(instance, self.quick.pending, self.attempts.known_address_of)
+
+    def close(self) -> None:
+        """Nothing is sent any more."""
+        self._watch.stop()
+        self._forget_routes()
 
     @property
     def pending(self) -> set[asyncio.Future[SendResult]]:
@@ -75,6 +82,8 @@ class Sender:
     def _routes_changed(self, topic: str) -> None:
         self._lanes.clear()
         self.quick.close()
+        self._watch.leave_old_masters()
+        self.attempts.routes_changed()
 
     def start(
         self, outgoing: Outgoing, choice: QueueChoice | None, timeout_s: float | None
