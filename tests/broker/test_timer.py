@@ -160,6 +160,45 @@ async def test_messages_of_a_slot_come_in_the_order_they_were_sent(
         assert services.timers.metrics.counts == {"orders": 0}
 
 
+async def test_a_slot_is_read_before_it_is_due_and_keeps_its_order(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """What is placed in it after that comes behind the rest, and markers count all the same."""
+    async with opened(tmp_path, clock) as services:
+        services.timers.load()
+        deliver_at = str(NOW + 1_900)
+        for number in range(5_000):
+            services.put(
+                "orders", b"%d" % number, UNIQ_KEY=str(number), TIMER_DELIVER_MS=deliver_at
+            )
+        services.put("others", b"between", TIMER_DELIVER_MS=str(NOW + 5_000))
+        while services.timers.place():
+            pass
+        clock.advance(1_000)
+        while services.timers.deliver_due():
+            pass
+        assert services.timers.read_ahead()
+        while services.timers.read_ahead():
+            pass
+        for number in range(5_000, 5_010):
+            services.put(
+                "orders", b"%d" % number, UNIQ_KEY=str(number), TIMER_DELIVER_MS=deliver_at
+            )
+        services.put(
+            *("orders", b"delete"),
+            TIMER_DELIVER_MS=deliver_at,
+            TIMER_DEL_UNIQKEY="orders+17",
+        )
+        drain(services)
+        while services.timers.read_ahead():
+            pass
+        assert services.bodies("orders") == []
+        clock.advance(1_000)
+        drain(services)
+        wanted = [b"%d" % number for number in range(5_010) if number != 17]
+        assert services.bodies("orders") == wanted
+
+
 async def test_a_crowded_slot_refuses_more(tmp_path: Path, clock: ManualClock) -> None:
     limit: dict[str, object] = {"timer_congest_num_each_slot": 10}
     async with opened(tmp_path, clock, store_settings=limit) as services:

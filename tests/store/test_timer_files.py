@@ -1,5 +1,6 @@
 """The timer log, the wheel and the checkpoint: RocketMQ's bytes, and what a crash leaves."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,35 @@ def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
     assert checkpoint.load() == progress
     assert (tmp_path / "timercheck").stat().st_size == 4_096
     assert TimerProgress.decode(progress.encode()[:32]) == TimerProgress(1, 2, 3, 3)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    slots=st.lists(st.integers(0, 2), min_size=1, max_size=60),
+    most=st.integers(1, 9),
+)
+def test_runs_of_a_chain_are_what_reading_one_by_one_finds(slots: list[int], most: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = TimerLog(Path(folder), 52 * 7 + 20, Disk())
+        log.load()
+        log.truncate(0)
+        last: dict[int, int] = {}
+        for slot in slots:
+            last[slot] = log.add(unit(previous=last.get(slot, -1), slot_ms=slot * 1_000))
+        log.write()
+        for cursor in last.values():
+            at, one_by_one = cursor, []
+            while at >= 0:
+                found = log.read(at)
+                assert found is not None
+                one_by_one.append(found)
+                at = found.previous
+            at, in_runs = cursor, []
+            while at >= 0:
+                run = log.chained_before(at, most)
+                assert 0 < len(run) <= most
+                in_runs += run
+                at = run[-1].previous
+            assert in_runs == one_by_one
+        log.close()
+        assert log.chained_before(log.end, 5) == []

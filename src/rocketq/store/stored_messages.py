@@ -76,9 +76,9 @@ class StoredMessages:
             return None
         return record
 
-    def message_at(self, position: int) -> MessageExt | None:
-        """The message at a position of the log."""
-        record = self.look_up(position)
+    def message_at(self, position: int, size: int | None = None) -> MessageExt | None:
+        """The message at a position of the log; whoever knows its size saves a look."""
+        record = self.look_up(position, size)
         if record is None:
             return None
         try:

@@ -1,8 +1,9 @@
-"""One slot of the timer wheel that is due, on its way to be delivered.
+"""One slot of the timer wheel that is due, or will be next, on its way to be delivered.
 
 Its chain in the timer log leads from the last message to the first. It is read to its end, a
-piece at a time; then the delete markers are looked at; then the messages come out in the order
-in which they were placed, without the deleted ones.
+piece at a time, before the slot is due if there is time for that; what is placed in it after
+that is read behind the rest. Then the delete markers are looked at; then the messages come out
+in the order in which they were placed, without the deleted ones.
 """
 
 import logging
@@ -26,39 +27,55 @@ class DueSlot:
         self.slot_ms = slot_ms
         self._log = log
         self._store = store
-        self._cursor = slot.last
+        self._last = -1
         self._units: deque[TimerUnit] = deque()
         self._markers: list[TimerUnit] = []
         self._deleted: set[tuple[bytes, bytes]] = set()
         self._head: tuple[MessageExt, TimerUnit] | None = None
+        # The part of the chain that is being read: from here on, down to what was read before.
+        self._cursor = -1
+        self._reading: list[TimerUnit] = []
+        self.reach(slot)
+
+    def reach(self, slot: Slot) -> None:
+        """Messages may have been placed in it: have them read as well."""
+        if slot.last != self._last and self._cursor < 0:
+            self._cursor = slot.last
+            self._stop, self._last = self._last, slot.last
+
+    def read_some(self) -> bool:
+        """Read a piece of the chain; false when it is read to its end."""
+        if self._cursor < 0:
+            return False
+        units = self._log.chained_before(self._cursor, _UNITS_A_TURN)
+        is_broken = not units
+        for unit in units:
+            if unit.write_time_ms + unit.delay_ms != self.slot_ms:
+                is_broken = True
+                break
+            self._reading.append(unit)
+            self._cursor = unit.previous
+            if self._cursor <= self._stop:
+                break
+        if is_broken:
+            logger.warning("timer slot %d: the chain breaks at %d", self.slot_ms, self._cursor)
+        if is_broken or self._cursor <= self._stop:
+            self._cursor = -1
+            for unit in reversed(self._reading):
+                (self._markers if unit.is_delete_marker else self._units).append(unit)
+            self._reading = []
+        return self._cursor >= 0
 
     def prepare(self, budget: int) -> int:
         """Do some of what comes before the first message; returns what that took of a budget."""
         if self._cursor >= 0:
-            self._read_chain()
+            self.read_some()
             return budget  # long or not, others get their turn before the messages go out
         taken = 0
         while self._markers and taken < budget:
             taken += 1
             self._note_deleted(self._markers.pop())
         return taken
-
-    def _read_chain(self) -> None:
-        for _ in range(_UNITS_A_TURN):
-            unit = self._log.read(self._cursor)
-            if unit is None or unit.slot_ms != self.slot_ms:
-                logger.warning(
-                    "timer slot %d: the chain breaks at %d", self.slot_ms, self._cursor
-                )  # fmt: skip
-                self._cursor = -1
-                return
-            if unit.is_delete_marker:
-                self._markers.append(unit)
-            else:
-                self._units.appendleft(unit)
-            self._cursor = unit.previous
-            if self._cursor < 0:
-                return
 
     def _note_deleted(self, marker: TimerUnit) -> None:
         message = self._store.message_at(marker.position)
@@ -77,7 +94,7 @@ class DueSlot:
             return None
         while self._head is None and self._units:
             unit = self._units[0]
-            message = self._store.message_at(unit.position)
+            message = self._store.message_at(unit.position, unit.size)
             if message is None:
                 logger.warning("no timer message at %d: left out", unit.position)
             elif not self._is_deleted(message):

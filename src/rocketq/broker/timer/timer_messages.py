@@ -24,6 +24,8 @@ since then are delivered again, and nothing is left out.
 import asyncio
 import logging
 import random
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from rocketq.broker.config import LiveConfig
@@ -40,7 +42,7 @@ from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.hashing import java_hash
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
-from rocketq.message.properties.codec import get_property, set_property
+from rocketq.message.properties.codec import get_property, remove_property, set_property
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
@@ -70,6 +72,10 @@ _DELAY_LEVEL: Final = b"DELAY"
 _REAL_TOPIC: Final = b"REAL_TOPIC"
 _REAL_QUEUE_ID: Final = b"REAL_QID"
 
+# What every delivered message gets behind its other properties.
+_STAMP: Final = b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02"
+_STAMPED: Final = b"QUEUE_MS\x01"
+
 _HALF_TOPIC: Final = TRANSACTION_HALF_TOPIC.encode()
 
 _LATEST: Final = 2**63 - 1
@@ -85,6 +91,16 @@ _SAVED_EVERY_MS: Final = 3_600_000
 _DECIDED: Final = (SysFlag.TRANSACTION_NONE, SysFlag.TRANSACTION_COMMIT)
 _SLOTS_A_LOOK: Final = 1_000
 _HOPELESS: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+
+@dataclass(slots=True)
+class _Count:
+    """Messages of one queue that one turn has delivered."""
+
+    messages: int = 0
+    rolled: int = 0
+    waited: int = 0  # in the wheel
+    size: int = 0
 
 
 class TimerMessages:
@@ -110,6 +126,7 @@ class TimerMessages:
         self._queue_offset = 0
         self._read_ms = 0
         self._slot: DueSlot | None = None
+        self._delivered_now: dict[tuple[str, int], _Count] = {}
         self._saved = TimerProgress()
         self._synced_to = 0
         self._placed = 0
@@ -156,10 +173,12 @@ class TimerMessages:
             )
         slot_ms = self._slot_ms(deliver_ms)
         self._refuse_when_crowded(slot_ms)
-        properties = set_property(properties, _OUT_MS, b"%d" % slot_ms)
-        properties = set_property(properties, _REAL_TOPIC, message.topic_bytes)
-        properties = set_property(properties, _REAL_QUEUE_ID, b"%d" % message.queue_id)
-        message.properties = properties
+        message.properties = _with(
+            properties,
+            (_OUT_MS, b"%d" % slot_ms),
+            (_REAL_TOPIC, message.topic_bytes),
+            (_REAL_QUEUE_ID, b"%d" % message.queue_id),
+        )
         message.move_to(TIMER_TOPIC, 0)
         self._place_soon(0)
 
@@ -315,9 +334,11 @@ class TimerMessages:
         end = self._store.max_offset(TIMER_TOPIC, 0)
         offset = self._queue_offset = self._clamped(self._queue_offset)
         staged: dict[int, Slot] = {}
-        counted: list[tuple[str, int]] = []
+        counted: dict[str, int] = {}
         for entry in self._store.entries(TIMER_TOPIC, 0, offset, _MESSAGES_A_TURN):
-            message = None if entry.is_filler else self._store.message_at(entry.position)
+            message = None
+            if not entry.is_filler:
+                message = self._store.message_at(entry.position, entry.size)
             if message is not None and not self._place_one(
                 message, entry.position, entry.size, write_ms, staged, counted
             ):
@@ -331,8 +352,9 @@ class TimerMessages:
         for slot_ms, slot in staged.items():
             self._wheel.put(slot_ms, slot)
             self._read_ms = min(self._read_ms, slot_ms)  # the clock may have been set back
-        for topic, change in counted:
+        for topic, change in counted.items():
             self.metrics.change(topic, change)
+        self._count_delivered()
         is_more = self._queue_offset < offset < end
         self._placed += offset - self._queue_offset
         self._queue_offset = offset
@@ -345,7 +367,7 @@ class TimerMessages:
         size: int,
         write_ms: int,
         staged: dict[int, Slot],
-        counted: list[tuple[str, int]],
+        counted: dict[str, int],
     ) -> bool:
         """False when it must be tried again later."""
         properties = message.raw_properties
@@ -368,14 +390,15 @@ class TimerMessages:
             delay_ms=slot_ms - write_ms,
             position=position,
             size=size,
-            topic_hash=java_hash(real_topic.decode("utf-8", "replace")),
+            topic_hash=_hash(real_topic),
         )
         at = self._log.add(unit)
         change = -1 if is_marker else 1
         staged[slot_ms] = (
             Slot(at, at, change) if slot is None else Slot(slot.first, at, slot.waiting + change)
         )
-        counted.append((real_topic.decode("utf-8", "replace"), change))
+        name = _name(real_topic)
+        counted[name] = counted.get(name, 0) + change
         return True
 
     def _place_of(self, due_ms: int, write_ms: int) -> tuple[int, int]:
@@ -401,14 +424,18 @@ class TimerMessages:
             return
         self._place_soon(0)
         try:
-            delay_s = 0.0 if self.deliver_due() else self._until_next_tick_s()
+            is_busy = self.deliver_due() or self.read_ahead()
+            delay_s = 0.0 if is_busy else self._until_next_tick_s()
         except Exception:
             logger.exception("delivering timers goes on in %.1f s", _RETRY_S)
             delay_s = _RETRY_S
         self._ticking = self._loop.call_later(delay_s, self._tick)
 
     def _until_next_tick_s(self) -> float:
-        if self._slot is not None:
+        if (
+            self._slot is not None
+            and self._slot.slot_ms + self._precision_ms <= self._clock.now_ms()
+        ):
             return _RETRY_S  # the store did not take a message
         return (self._precision_ms - self._clock.now_ms() % self._precision_ms) / 1000
 
@@ -416,6 +443,12 @@ class TimerMessages:
         """Deliver what is due, but not too much at once; true if more is due already."""
         if not self.is_delivering or self._live.store.timer_stop_dequeue:
             return False
+        try:
+            return self._deliver_some()
+        finally:
+            self._count_delivered()
+
+    def _deliver_some(self) -> bool:
         now_ms = self._clock.now_ms()
         write_ms = now_ms - now_ms % self._precision_ms
         left = _MESSAGES_A_TURN
@@ -423,14 +456,13 @@ class TimerMessages:
         while self._read_ms < write_ms:
             if left <= 0 or slots_left <= 0:
                 return True
-            if self._slot is None:
-                found = self._wheel.get(self._read_ms)
+            found = self._wheel.get(self._read_ms)
+            if found is None:
+                self._slot = None
                 slots_left -= 1
-                if found is None:
-                    self._read_ms += self._precision_ms
-                    continue
-                self._slot = DueSlot(self._read_ms, found, self._log, self._store)
-            slot = self._slot
+                self._read_ms += self._precision_ms
+                continue
+            slot = self._slot_of(self._read_ms, found)
             left -= slot.prepare(left)
             while left > 0 and (due := slot.head) is not None:
                 left -= 1
@@ -444,39 +476,74 @@ class TimerMessages:
                 self._read_ms = slot.slot_ms + self._precision_ms
         return False
 
+    def _slot_of(self, slot_ms: int, found: Slot) -> DueSlot:
+        """The slot that is delivered, with all that has been placed in it."""
+        slot = self._slot
+        if slot is None or slot.slot_ms != slot_ms:
+            slot = self._slot = DueSlot(slot_ms, found, self._log, self._store)
+        slot.reach(found)
+        return slot
+
+    def read_ahead(self) -> bool:
+        """Read some of the chain of the slot that is due next; true if there is more of it."""
+        now_ms = self._clock.now_ms()
+        next_ms = now_ms - now_ms % self._precision_ms
+        if not self.is_delivering or self._read_ms != next_ms:
+            return False
+        found = self._wheel.get(next_ms)
+        return found is not None and self._slot_of(next_ms, found).read_some()
+
     def _deliver(self, stored: MessageExt, write_ms: int, *, is_rolled: bool) -> bool:
         """Store a due message under its real topic; false when that has to be tried again."""
         message = stored_again(stored)
         properties = message.properties
+        if not properties.endswith(b"\x02"):
+            properties += b"\x02"
         real_topic = get_property(properties, _REAL_TOPIC)
-        queue_id = parse_natural(get_property(properties, _REAL_QUEUE_ID), INT32_MAX)
+        queue_id = _queue_number(get_property(properties, _REAL_QUEUE_ID))
         if real_topic is None or queue_id is None or real_topic == _HALF_TOPIC:
             logger.error("the timer message at %d names no real queue", stored.physical_offset)
             return True
-        properties = set_property(properties, _ENQUEUE_MS, b"%d" % write_ms)
-        properties = set_property(properties, _DEQUEUE_MS, b"%d" % self._clock.now_ms())
+        if _STAMPED in properties:  # it was rolled
+            properties = remove_property(remove_property(properties, _ENQUEUE_MS), _DEQUEUE_MS)
+        properties += _STAMP % (write_ms, self._clock.now_ms())
+        name = _name(real_topic)
         if is_rolled:
             times = parse_natural(get_property(properties, _ROLL_TIMES), INT32_MAX - 1) or 0
             properties = set_property(properties, _ROLL_TIMES, b"%d" % (times + 1))
             message.move_to(TIMER_TOPIC, 0)
         else:
-            message.move_to(real_topic.decode("utf-8", "replace"), queue_id)
+            message.move_to(name, queue_id)
         message.properties = properties
         result = self._store.append(message)
         if result.is_stored:
-            self._delivered += 1
-            if write_ms != _LATEST:
-                self.metrics.change(real_topic.decode("utf-8", "replace"), -1)
-            if not is_rolled:
-                self._stats.messages_put(message.topic, queue_id, 1, result.size)
+            count = self._delivered_now.get((name, queue_id))
+            if count is None:
+                count = self._delivered_now[name, queue_id] = _Count()
+            count.waited += write_ms != _LATEST
+            count.rolled += is_rolled
+            count.messages += 1
+            count.size += result.size
             return True
         if result.status in _HOPELESS:
             logger.error(
-                "the timer message at %d is dropped: %s", stored.physical_offset,
+                "the timer message at %d is dropped: %s",
+                stored.physical_offset,
                 result.status.name,
-            )  # fmt: skip
+            )
             return True
         return False
+
+    def _count_delivered(self) -> None:
+        """Let those who count know what this turn has delivered."""
+        for (topic, queue_id), count in self._delivered_now.items():
+            self._delivered += count.messages
+            if count.waited:
+                self.metrics.change(topic, -count.waited)
+            put = count.messages - count.rolled
+            if put:
+                self._stats.messages_put(topic, queue_id, put, count.size, put)
+        self._delivered_now.clear()
 
     # Progress
 
@@ -657,3 +724,30 @@ def _number(name: bytes, value: bytes) -> int:
 
 def _level(properties: bytes) -> int:
     return parse_natural(get_property(properties, _DELAY_LEVEL), INT32_MAX) or 0
+
+
+def _with(properties: bytes, *entries: tuple[bytes, bytes]) -> bytes:
+    """Properties with these as the only ones of their names. Mostly they are not there yet."""
+    is_new = properties.endswith(b"\x02")
+    for name, _ in entries:
+        is_new = is_new and name not in properties
+    if is_new:
+        return properties + b"".join([b"%b\x01%b\x02" % entry for entry in entries])
+    for name, value in entries:
+        properties = set_property(properties, name, value)
+    return properties
+
+
+@lru_cache(maxsize=1_024)
+def _name(topic: bytes) -> str:
+    return topic.decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=1_024)
+def _queue_number(text: bytes | None) -> int | None:
+    return parse_natural(text, INT32_MAX)
+
+
+@lru_cache(maxsize=1_024)
+def _hash(topic: bytes) -> int:
+    return java_hash(_name(topic))

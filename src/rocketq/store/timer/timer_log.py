@@ -18,7 +18,6 @@ any more. Derived data: what a crash takes is written again from the timer topic
 
 import struct
 from collections.abc import Iterator
-from enum import IntFlag
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,15 +33,16 @@ assert UNIT_SIZE == 52
 assert _BLANK.size == 16
 
 
-class TimerMagic(IntFlag):
-    """What a unit stands for."""
+class TimerMagic:
+    """What a unit stands for: bits. Plain numbers, because each timer is asked for them."""
 
-    DEFAULT = 1
-    ROLL = 2
-    DELETE = 4
+    DEFAULT: Final = 1
+    ROLL: Final = 2
+    DELETE: Final = 4
 
 
 _KNOWN_MAGIC: Final = 0xF
+_WHOLE: Final = TimerMagic.ROLL | TimerMagic.DELETE
 
 
 class TimerUnit(NamedTuple):
@@ -62,12 +62,25 @@ class TimerUnit(NamedTuple):
 
     @property
     def is_rolled(self) -> bool:
-        return bool(self.magic & TimerMagic.ROLL)
+        return self.magic & TimerMagic.ROLL != 0
 
     @property
     def is_delete_marker(self) -> bool:
         """A rolled marker is only placed again; it deletes when it comes to rest."""
-        return bool(self.magic & TimerMagic.DELETE) and not self.is_rolled
+        return self.magic & _WHOLE == TimerMagic.DELETE
+
+
+def _unit(row: tuple[int, ...], position: int) -> TimerUnit | None:
+    """What was read at a position; None if it is no valid unit."""
+    size, previous, magic, write_time_ms, delay_ms, at, length, topic_hash, _ = row
+    if (
+        size != UNIT_SIZE
+        or not magic & TimerMagic.DEFAULT
+        or magic & ~_KNOWN_MAGIC
+        or not -1 <= previous < position
+    ):
+        return None
+    return TimerUnit(previous, magic, write_time_ms, delay_ms, at, length, topic_hash)
 
 
 class TimerLog:
@@ -158,15 +171,29 @@ class TimerLog:
         segment = self._segments.find(position)
         if segment is None or position + UNIT_SIZE > min(segment.end, self._pending_start):
             return None
-        size, *fields, _ = _UNIT.unpack(segment.slice(position, UNIT_SIZE))
-        unit = TimerUnit(*fields)
-        is_valid = (
-            size == UNIT_SIZE
-            and unit.magic & TimerMagic.DEFAULT
-            and not unit.magic & ~_KNOWN_MAGIC
-            and -1 <= unit.previous < position
-        )
-        return unit if is_valid else None
+        return _unit(_UNIT.unpack(segment.slice(position, UNIT_SIZE)), position)
+
+    def chained_before(self, position: int, most: int) -> list[TimerUnit]:
+        """The unit at a position and those before it that it leads to one by one: units of one
+        slot that were placed together lie together. The last comes first; none if there is no
+        valid unit."""
+        segment = self._segments.find(position)
+        if segment is None or position + UNIT_SIZE > min(segment.end, self._pending_start):
+            return []
+        count = min((position - segment.start) // UNIT_SIZE + 1, most)
+        start = position - (count - 1) * UNIT_SIZE
+        rows = list(_UNIT.iter_unpack(segment.slice(start, count * UNIT_SIZE)))
+        found: list[TimerUnit] = []
+        at = position
+        for row in reversed(rows):
+            unit = _unit(row, at)
+            if unit is None:
+                break
+            found.append(unit)
+            at -= UNIT_SIZE
+            if unit.previous != at:
+                break
+        return found
 
     def units(self, start: int) -> Iterator[tuple[int, TimerUnit]]:
         """All units from the beginning of a file on, with their positions, up to the first
