@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import charts, growth_curves
+from benchmarks import charts, growth_curves, growth_later
 from benchmarks.growth_curves import FULL, QUICK, Curve, Point, Scale, Site
 from benchmarks.systems import ROOT
 from rocketq.aio import run
@@ -129,6 +129,27 @@ QUESTIONS = {
         (0, 10_000, 100_000, 1_000_000),
         (0, 10_000),
         "Ordinary messages are sent while others wait for a time two hours away.",
+    ),
+    "invisible": Question(
+        "Popped messages that are hidden",
+        "messages hidden",
+        growth_later.invisible,
+        (0, 10_000, 100_000, 1_000_000),
+        (0, 10_000, 50_000),
+        "Messages are popped 32 at a time and acknowledged one by one, while others are popped "
+        "and hidden for a day and a half. What is hidden lies in the timer log, and is looked "
+        "at when its time comes.",
+        what="popped and acknowledged",
+    ),
+    "timers": Question(
+        "Pending timers",
+        "timers pending",
+        growth_later.pending_timers,
+        (0, 100_000, 1_000_000, 5_000_000),
+        (0, 10_000, 50_000),
+        "Timers of one second are sent, placed and delivered, while others wait for an hour of "
+        "the next day.",
+        what="sent and delivered",
     ),
     "held-pulls": Question(
         "Consumers waiting in long polls",

@@ -65,9 +65,11 @@ def ack_frames(topic: str, group: str, broker: str, answer: PopMessageResponse) 
 class PopPipe(asyncio.Protocol):
     """One consumer: pops and acknowledges until so many have come or nothing is left."""
 
-    def __init__(self, topic: str, group: str, broker: str, most: int, *, acks: bool) -> None:
+    def __init__(
+        self, topic: str, group: str, broker: str, *, most: int, acks: bool, invisible_ms: int
+    ) -> None:
         self._topic, self._group, self._broker = topic, group, broker
-        self._pop = pop_frame(topic, group, most)
+        self._pop = pop_frame(topic, group, most, invisible_ms=invisible_ms)
         self._acks = acks
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
@@ -80,11 +82,21 @@ class PopPipe(asyncio.Protocol):
 
     @classmethod
     async def connected(
-        cls, address: str, topic: str, group: str, broker: str, *, most: int = 32, acks: bool = True
+        cls,
+        address: str,
+        topic: str,
+        group: str,
+        broker: str,
+        *,
+        most: int = 32,
+        acks: bool = True,
+        invisible_ms: int = _INVISIBLE_MS,
     ) -> "PopPipe":
         host, _, port = address.rpartition(":")
         _, pipe = await asyncio.get_running_loop().create_connection(
-            lambda: cls(topic, group, broker, most, acks=acks), host, int(port)
+            lambda: cls(topic, group, broker, most=most, acks=acks, invisible_ms=invisible_ms),
+            host,
+            int(port),
         )
         return pipe
 

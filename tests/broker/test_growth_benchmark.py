@@ -14,6 +14,8 @@ STEPS: dict[str, tuple[float, ...]] = {
     "groups": (1, 2),
     "backlog": (0.002,),
     "held-pulls": (0, 3),
+    "invisible": (0, 64),
+    "timers": (0, 50),
 }
 
 
