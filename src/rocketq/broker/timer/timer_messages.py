@@ -103,6 +103,25 @@ class _Count:
     size: int = 0
 
 
+class _Readable:
+    """Up to which time what is stored can be read, though it lags behind."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._mark = (0, 0)
+        self._until_ms = 0
+
+    def readable_until(self, stored_until_ms: int) -> int:
+        """All for times before `stored_until_ms` is in the log now: up to when it can be read."""
+        end, position = self._store.max_physical_offset, self._store.dispatched_position
+        if position >= end:
+            self._until_ms = stored_until_ms
+        elif position >= self._mark[0]:
+            self._until_ms = self._mark[1]
+            self._mark = end, stored_until_ms
+        return min(self._until_ms, stored_until_ms)
+
+
 class TimerMessages:
     """Takes timed messages in `transform`, places and delivers them on the event loop."""
 
@@ -129,6 +148,8 @@ class TimerMessages:
         self._delivered_now: dict[tuple[str, int], _Count] = {}
         self._saved = TimerProgress()
         self._synced_to = 0
+        self._waiting = _Readable(store)
+        self._out = _Readable(store)
         self._placed = 0
         self._delivered = 0
         self._delivered_saved = 0
@@ -615,16 +636,18 @@ class TimerMessages:
 
     @property
     def delivered_until_ms(self) -> int:
-        """Every message for a time before this has been delivered.
+        """Every message for a time before this has been delivered, and can be read.
 
-        What waits to be placed is for a time after its own storing.
+        What waits to be placed is for a time after its own storing. With SYNC_FLUSH messages
+        can be read when they are on the disk: those that wait, and once more when delivered.
         """
         if not self._store.is_available(TIMER_TOPIC, 0):
             return 0  # what waits there is not known
-        if self._queue_offset >= self._store.max_offset(TIMER_TOPIC, 0):
-            return self._read_ms
-        stored_ms = self._store.store_time(TIMER_TOPIC, 0, self._queue_offset)
-        return min(self._read_ms, stored_ms)
+        until_ms = min(self._read_ms, self._waiting.readable_until(self._clock.now_ms()))
+        if self._queue_offset < self._store.max_offset(TIMER_TOPIC, 0):
+            stored_ms = self._store.store_time(TIMER_TOPIC, 0, self._queue_offset)
+            until_ms = min(until_ms, stored_ms)
+        return self._out.readable_until(until_ms)
 
     def adopt(self, progress: TimerProgress) -> None:
         """Take over how far the master has delivered, while this broker does not deliver.
