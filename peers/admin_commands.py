@@ -76,7 +76,7 @@ COMMANDS = [
     _run("clusterList -m"),
     _run("brokerStatus -b $BROKER"),
     _run("brokerStatus -c DefaultCluster"),
-    _run("updateBrokerConfig -b $BROKER -k flushIntervalCommitLog -v 600"),
+    _run("updateBrokerConfig -b $BROKER -k transactionCheckMax -v 12"),
     _run("updateBrokerConfig -b $BROKER -k configBlackList -v x"),
     _run("getBrokerConfig -b $BROKER"),
     _run("consumerProgress"),

@@ -34,7 +34,7 @@ WITH_FIGURES = {
 }
 # Commands that print options: those that both brokers have are compared. Java's has hundreds
 # about thread pools, RocksDB, pop and the proxy that mean nothing here.
-WITH_OPTIONS = {"getBrokerConfig"}
+WITH_OPTIONS = {"getBrokerConfig", "getNamesrvConfig"}
 # Lines that rocketq prints on purpose, with the reason beside them.
 OURS = {
     # 4.9's names beside those of 5.x, for the tools of both.

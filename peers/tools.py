@@ -1,11 +1,16 @@
-"""Column 5: RocketMQ's own mqadmin, against a Java broker and against rocketq.
+"""mqadmin: RocketMQ's own against a Java broker and against rocketq, and beside it ours.
 
-Both brokers are given the same messages and the same connected clients; then the same commands
+All brokers are given the same messages and the same connected clients; then the same commands
 run against each, and have to print the same: masked.py says what may differ. A row is a command,
 green when all its invocations print the same.
+
+    mqadmin         RocketMQ's tool, a Java broker        RocketMQ's tool, our broker
+    our-mqadmin     RocketMQ's tool, our broker           our tool, our broker
 """
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,11 +23,68 @@ from peers.servers import Cluster, Server, wait_for_line
 END = "\x04"
 
 
-class AdminSession:
+class Session:
+    """Runs commands one after another; later ones may use what earlier ones printed."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def run(self, invocation: Invocation) -> str:
+        """What a command prints; words like $BROKER are filled in."""
+        words = [self._filled(word) for word in (invocation.command, *invocation.words)]
+        output = self._output(words, LASTS_MS.get(invocation.command, 60_000))
+        for name, value in invocation.found_in(output).items():
+            self._names[name] = value
+        return output
+
+    def _filled(self, word: str) -> str:
+        for name, value in self._names.items():
+            word = word.replace(f"${name}", value)
+        return word
+
+    def _output(self, words: list[str], within_ms: int) -> str:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class OurSession(Session):
+    """Our `mqadmin`, a process for each command."""
+
+    def __init__(self, cluster: Cluster, namesrv: Server, names: dict[str, str]) -> None:
+        super().__init__(names)
+        self._folder = cluster.folder
+        self._environment = {
+            **os.environ,
+            "NAMESRV_ADDR": namesrv.address,
+            "ROCKETMQ_HOME": str(cluster.folder),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def _output(self, words: list[str], within_ms: int) -> str:
+        program = "from rocketq_command import mqadmin; mqadmin()"
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self._folder,
+            env=self._environment,
+        )
+        try:
+            return process.communicate(timeout=within_ms / 1000)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.communicate()[0]
+
+
+class AdminSession(Session):
     """One JVM that runs many commands against one cluster."""
 
     def __init__(self, cluster: Cluster, namesrv: Server, names: dict[str, str]) -> None:
-        self._names = names
+        super().__init__(names)
         classes = java.compiled("AdminSession.java", java.V5)
         jvm = [*java.SMALL_JVM, f"-Drocketmq.namesrv.addr={namesrv.address}"]
         command = java.command(java.V5, "AdminSession", cluster.folder, classes, jvm=jvm)
@@ -37,28 +99,17 @@ class AdminSession:
                 env={"ROCKETMQ_HOME": str(cluster.folder), "PATH": "/usr/bin:/bin"},
             )
 
-    def run(self, invocation: Invocation) -> str:
-        """What a command prints; words like $BROKER are filled in."""
-        words = [self._filled(word) for word in (invocation.command, *invocation.words)]
-        within = LASTS_MS.get(invocation.command, 60_000)
+    def _output(self, words: list[str], within_ms: int) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("\t".join([str(within), *words]) + "\n")
+        self._process.stdin.write("\t".join([str(within_ms), *words]) + "\n")
         self._process.stdin.flush()
         lines = []
         for line in self._process.stdout:
             if line.rstrip("\n") == END:
                 break
             lines.append(line)
-        output = "".join(lines)
-        for name, value in invocation.found_in(output).items():
-            self._names[name] = value
-        return output
-
-    def _filled(self, word: str) -> str:
-        for name, value in self._names.items():
-            word = word.replace(f"${name}", value)
-        return word
+        return "".join(lines)
 
     def close(self) -> None:
         self._process.kill()
@@ -66,7 +117,9 @@ class AdminSession:
 
 
 def printed(
-    folder: Path, start: Callable[[Cluster], tuple[Server, Server]], rows: Sequence[str]
+    folder: Path,
+    start: Callable[[Cluster], tuple[Server, Server]],
+    tool: type[AdminSession] | type[OurSession] = AdminSession,
 ) -> list[str]:
     """What every command prints against one broker."""
     with Cluster(folder) as cluster:
@@ -84,7 +137,7 @@ def printed(
             "TRACED": trace_id,
         }
         write_lists(cluster.folder)
-        session = AdminSession(cluster, namesrv, names)
+        session = tool(cluster, namesrv, names)
         try:
             # Rows that are not wanted still run: later commands look at what they did.
             outputs = [session.run(invocation) for invocation in COMMANDS]
@@ -113,9 +166,19 @@ def our_broker(cluster: Cluster) -> tuple[Server, Server]:
     return namesrv, cluster.rocketq_broker("a", namesrv)
 
 
-def compare(folder: Path, rows: Sequence[str]) -> Outcomes:
-    theirs = printed(folder / "java", java_broker, rows)
-    ours = printed(folder / "rocketq", our_broker, rows)
+def compare_brokers(folder: Path, rows: Sequence[str]) -> Outcomes:
+    theirs = printed(folder / "java", java_broker)
+    ours = printed(folder / "rocketq", our_broker)
+    return _compared(theirs, ours, rows)
+
+
+def compare_tools(folder: Path, rows: Sequence[str]) -> Outcomes:
+    theirs = printed(folder / "java", our_broker)
+    ours = printed(folder / "rocketq", our_broker, OurSession)
+    return _compared(theirs, ours, rows)
+
+
+def _compared(theirs: list[str], ours: list[str], rows: Sequence[str]) -> Outcomes:
     found: dict[str, Outcome] = {}
     for invocation, by_java, by_us in zip(COMMANDS, theirs, ours, strict=True):
         row = f"mqadmin {invocation.command}"
@@ -131,4 +194,7 @@ def compare(folder: Path, rows: Sequence[str]) -> Outcomes:
     return found
 
 
-COLUMNS = [Column("mqadmin", "mqadmin 5.5.0 → rocketq", compare)]
+COLUMNS = [
+    Column("mqadmin", "mqadmin 5.5.0 → rocketq", compare_brokers),
+    Column("our-mqadmin", "rocketq's mqadmin beside 5.5.0's", compare_tools),
+]
