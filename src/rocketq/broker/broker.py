@@ -11,7 +11,7 @@ import asyncio
 import gc
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -123,6 +123,21 @@ _NOT_ON_VIP: Final = frozenset(
         RequestCode.PEEK_MESSAGE,
         RequestCode.NOTIFICATION,
         RequestCode.POLLING_INFO,
+    }
+)
+
+
+# What clients are told to ask other brokers for, when this one stops. What they say about work
+# that is done (offsets, acks, decisions) is taken until the end.
+_ELSEWHERE: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.NOTIFICATION,
     }
 )
 
@@ -472,6 +487,7 @@ class Broker:
             )
             for each in (routes, vip_routes)
         )
+        settled = partial(acknowledgements.settled, _STOP_GRACE_S)
         self._servers = (server, vip_server)
         self._codes = frozenset(routes)
         if monitoring.is_on:
@@ -520,8 +536,10 @@ class Broker:
             running("housekeeping", housekeeping.run),
             running("certificates", tls.run),
             running("accounts", accounts.run if accounts is not None else _nothing),
-            _listening(server, config.bind_address, config.listen_port),
-            _listening(vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE),
+            _listening(server, config.bind_address, config.listen_port, settled),
+            _listening(
+                vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE, settled
+            ),
             running("registration", registration.run),
             running("topics for all brokers", spreading.run),
             _closing(controllers_client),
@@ -606,12 +624,14 @@ async def _kept_on_disk(
 
 
 @asynccontextmanager
-async def _listening(server: RemotingServer, host: str, port: int) -> AsyncIterator[None]:
+async def _listening(
+    server: RemotingServer, host: str, port: int, settled: Callable[[], Awaitable[None]]
+) -> AsyncIterator[None]:
     await server.start(host, port)
     try:
         yield
     finally:
-        await server.stop(_STOP_GRACE_S)
+        await server.stop(_STOP_GRACE_S, sent_away=_ELSEWHERE, settled=settled)
 
 
 @asynccontextmanager

@@ -104,3 +104,38 @@ async def is_connected(slave: TestBroker) -> bool:
     """Whether the slave has a connection to its master's log."""
     reply = await slave.call(Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
     return KVTable.decode(reply.body).table["replicationState"] == "TRANSFER"
+
+
+class Started:
+    """One broker that can be stopped and started again, with the same store and the same port."""
+
+    def __init__(self, root: Path, namesrv: str, *, slave_id: int = 0, **options: Any) -> None:
+        self._root = root
+        self._namesrv = namesrv
+        self._slave_id = slave_id
+        self._options = options
+        self._client = RemotingClient()
+        self._running: TestBroker | None = None
+
+    @property
+    def running(self) -> TestBroker:
+        assert self._running is not None, "not started"
+        return self._running
+
+    async def start(self) -> None:
+        config, store = configs(
+            self._root, self._namesrv, slave_id=self._slave_id, **dict(self._options)
+        )
+        broker = Broker(config, store)
+        await broker.start()
+        self._options["listen_port"] = broker.port
+        self._running = TestBroker(broker, self._client)
+
+    async def restart(self) -> None:
+        await self.running.broker.stop()
+        await self.start()
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            await self._running.broker.stop()
+        await self._client.close()

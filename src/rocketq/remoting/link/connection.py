@@ -339,6 +339,16 @@ class Connection:
         """Wait until the connection is gone."""
         await asyncio.shield(self._closed)
 
+    def send_away(self, codes: frozenset[int]) -> None:
+        """Answer requests with these codes by "go away"; clients that know it go elsewhere."""
+        self._handling.send_away(codes)
+
+    @property
+    def sent_away_count(self) -> int:
+        """How many requests were answered so."""
+        count: int = self._handling.sent_away_count
+        return count
+
     async def finish(self) -> None:
         """Take no more requests, answer those that were accepted, close.
 

@@ -17,6 +17,8 @@ cdef class RequestHandling:
     cdef set _tasks
     cdef public bint is_stranger
     cdef object _meter
+    cdef object _sent_away
+    cdef public int sent_away_count
 
     @cython.locals(request=CommandType, end="Py_ssize_t")
     cpdef Py_ssize_t handle(self, list commands, Py_ssize_t at) except -1

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rocketq.common.errors import RocketqError
-from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.codes import ResponseCode, Version
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.link.handlers import Handler, Handlers, RpcHook, RunHandler
 from rocketq.remoting.link.meter import RUNS_TIMED, RequestMeter
@@ -50,6 +50,8 @@ class RequestHandling:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_stranger = False  # until the hooks have let something through
         self._meter = meter
+        self._sent_away: frozenset[int] | None = None
+        self.sent_away_count = 0
 
     @property
     def running(self) -> int:
@@ -74,6 +76,8 @@ class RequestHandling:
     def handle(self, commands: list[Command], at: int) -> int:
         """Handle the request at a place of a list, or the run that begins there; where it ends."""
         request = commands[at]
+        if self._sent_away is not None and self._is_sent_away(request):
+            return at + 1
         handler = self._handlers.get(request.code)
         if isinstance(handler, RunHandler):
             end = _end_of_run(commands, at)
@@ -81,6 +85,22 @@ class RequestHandling:
             return end
         self._handle_one(handler, request)
         return at + 1
+
+    # Going away
+
+    def send_away(self, codes: frozenset[int]) -> None:
+        """Answer requests with these codes by "go away" from now on, if that is understood."""
+        self._sent_away = codes
+
+    def _is_sent_away(self, request: Command) -> bool:
+        assert self._sent_away is not None
+        if request.code not in self._sent_away or request.is_oneway:
+            return False
+        if request.version <= Version.V5_3_1:
+            return False  # it would take it for an error
+        self.sent_away_count += 1
+        self._connection.send(request.reply(code=ResponseCode.GO_AWAY, remark="please go away"))
+        return True
 
     # One request
 

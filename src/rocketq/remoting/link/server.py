@@ -11,7 +11,7 @@ smaller one.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from rocketq.remoting.link.connection import Connection, ConnectionLimits
@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+# Clients that send do so more often than this.
+_QUIET_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +129,18 @@ class RemotingServer:
         self._idle_scan.start()
         logger.info("listening on %s:%d", host, self.port)
 
-    async def stop(self, grace_s: float = 3.0) -> None:
-        """Stop listening, answer what was accepted, close; whoever takes longer is cut off."""
+    async def stop(
+        self,
+        grace_s: float = 3.0,
+        *,
+        sent_away: frozenset[int] = frozenset(),
+        settled: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Stop listening, answer what was accepted, close; whoever takes longer is cut off.
+
+        Before that, clients that ask with one of the codes in `sent_away` are told to ask
+        elsewhere, until no such request comes any more; then `settled` is waited for.
+        """
         if self._listener is None:
             return
         assert self._deadlines is not None
@@ -135,6 +148,10 @@ class RemotingServer:
         self._listener.close()
         self._idle_scan.stop()
         self._entrance.close()
+        if sent_away:
+            await self._send_away(sent_away, grace_s)
+        if settled is not None:
+            await settled()
         finishing = [asyncio.ensure_future(each.finish()) for each in self._connections]
         if finishing:
             _, late = await asyncio.wait(finishing, timeout=grace_s)
@@ -147,6 +164,18 @@ class RemotingServer:
         await self._listener.wait_closed()
         self._deadlines.close()
         self._listener = None
+
+    async def _send_away(self, codes: frozenset[int], within_s: float) -> None:
+        for connection in self._connections:
+            connection.send_away(codes)
+        deadline = asyncio.get_running_loop().time() + within_s
+        before = -1
+        while asyncio.get_running_loop().time() < deadline:
+            count = sum(connection.sent_away_count for connection in self._connections)
+            if count == before or not self._connections:
+                return
+            before = count
+            await asyncio.sleep(_QUIET_S)
 
     def connect_locally(self, handlers: Handlers, peer: tuple[str, int]) -> Connection:
         """The client's side of a new connection that needs no socket, for this process alone.
