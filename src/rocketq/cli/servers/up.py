@@ -21,6 +21,7 @@ from rocketq.cli.servers.broker_processes import (
     free_ports,
     ports_from,
 )
+from rocketq.cli.servers.console_process import ConsolePlace, console_beside
 from rocketq.cli.servers.grpc import GrpcPort, grpc_address, grpc_beside, usual_port
 from rocketq.cli.servers.logs import LogOptions
 from rocketq.cli.servers.serving import (
@@ -97,6 +98,12 @@ def up(
             help="How many slaves each broker has, each in its own process.",
         ),
     ] = 0,
+    console: Annotated[
+        bool, Option("--console", help="Serve the web console, too, in a process of its own.")
+    ] = False,
+    console_port: Annotated[
+        int, Option(metavar="P", help="The console's port; 0 picks a free one.")
+    ] = 8082,
     metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
@@ -126,10 +133,13 @@ def up(
     it is gone. A message is acknowledged when two of them have it, unless --set says otherwise.
     One line for each process says where it is; kill one, and the others go on.
 
+    With --console the line has `console=URL`: a page that shows and changes all of it.
+
     rocketq up --dir /tmp/try --namesrv-port 0 --broker-port 0
     rocketq up --set flushDiskType=SYNC_FLUSH --set defaultTopicQueueNums=4
     rocketq up --brokers 4 --dir /data/rocketq
     rocketq up --replicas 1
+    rocketq up --console
     """
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
@@ -184,13 +194,18 @@ def up(
             )
     except (CannotStart, ConfigError) as error:
         fail(error)
+    place = ConsolePlace(host, console_port) if console else None
     if brokers > 1 or replicas > 0:
         members = _members(brokers, replicas, root)
-        _run_several(namesrv_config, broker_config, store_config, members, root, logs, grpc_port)
+        _run_several(
+            namesrv_config, broker_config, store_config, members, root, logs, grpc_port, place
+        )
         return
 
     async def program(stop: asyncio.Event) -> None:
-        check_ports_free(host, [namesrv_port, *broker_ports(broker_config, store_config)])
+        check_ports_free(
+            host, [namesrv_port, *broker_ports(broker_config, store_config), *_port(place)]
+        )
         port = usual_port(grpc_port, host, broker_port)
         # Both are asked at one address.
         monitoring = Monitoring(exporter_settings(broker_config))
@@ -202,7 +217,11 @@ def up(
                 owns_process=True,
                 monitoring=monitoring,
             )
-            async with started(broker), grpc_beside(broker, port) as server:
+            async with (
+                started(broker),
+                grpc_beside(broker, port) as server,
+                console_beside(place, name_server.address, logs) as web,
+            ):
                 await _registered(name_server, broker_config.broker_name)
                 announce(
                     root,
@@ -210,6 +229,7 @@ def up(
                     broker=broker.address,
                     **grpc_address(server, broker),
                     **({"metrics": monitoring.url} if monitoring.url else {}),
+                    **web,
                 )
                 others = [server] if server is not None else []
                 await wait_for_either(stop, name_server, broker, *others)
@@ -265,6 +285,7 @@ def _run_several(
     root: Path,
     logs: LogOptions,
     grpc_port: int | None,
+    place: ConsolePlace | None,
 ) -> None:
     """The NameServer here, the brokers in processes of their own."""
     host, first_port = broker_config.bind_address, broker_config.listen_port
@@ -294,7 +315,7 @@ def _run_several(
             for number, (member, port) in enumerate(zip(members, ports, strict=True), 1)
         ]
         used = [port for config in configs for port in broker_ports(*config)]
-        check_ports_free(host, [namesrv_config.listen_port, *used])
+        check_ports_free(host, [namesrv_config.listen_port, *used, *_port(place)])
         masters = sum(member.slave_id == 0 for member in members)
         first_grpc = usual_port(grpc_port, host, first_port, masters)
         name_server = NameServer(namesrv_config)
@@ -303,8 +324,11 @@ def _run_several(
                 (replace(config, namesrv_addr=name_server.address), store)
                 for config, store in configs
             ]
-            async with broker_processes(told, logs, first_grpc) as processes:
-                await _serve_several(name_server, processes, stop, root)
+            async with (
+                broker_processes(told, logs, first_grpc) as processes,
+                console_beside(place, name_server.address, logs) as web,
+            ):
+                await _serve_several(name_server, processes, stop, root, web)
 
     serve(program)
 
@@ -327,7 +351,11 @@ class _Survivors:
 
 
 async def _serve_several(
-    name_server: NameServer, processes: list[BrokerProcess], stop: asyncio.Event, root: Path
+    name_server: NameServer,
+    processes: list[BrokerProcess],
+    stop: asyncio.Event,
+    root: Path,
+    web: Mapping[str, str],
 ) -> None:
     """Say when all are ready, then wait for the end."""
 
@@ -354,6 +382,7 @@ async def _serve_several(
             said["grpc"] = ",".join(each.grpc_address for each in processes if each.grpc_address)
             urls = [name_server.metrics_url, *(each.metrics_url for each in processes)]
             said["metrics"] = ",".join(url for url in urls if url)
+            said |= web
             announce(root, **{name: addresses for name, addresses in said.items() if addresses})
             if has_slaves:
                 for address, each in zip(addresses, processes, strict=True):
@@ -363,6 +392,10 @@ async def _serve_several(
         ready.cancel()
         end.cancel()
         await asyncio.gather(ready, end, return_exceptions=True)
+
+
+def _port(place: ConsolePlace | None) -> list[int]:
+    return [] if place is None else [place.port]
 
 
 def _broker_name(number: int) -> str:
