@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from rocketq.admin import brokers
 from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.errors import BrokerRejected
 from rocketq.remoting.bodies.access import (
     AclInfo,
     Policy,
@@ -11,7 +13,7 @@ from rocketq.remoting.bodies.access import (
     decode_acls,
     decode_users,
 )
-from rocketq.remoting.codes import RequestCode
+from rocketq.remoting.codes import RequestCode, ResponseCode
 from rocketq.remoting.headers.access import (
     CreateAcl,
     CreateUser,
@@ -22,6 +24,20 @@ from rocketq.remoting.headers.access import (
     ListAcls,
     ListUsers,
 )
+
+
+async def holders(api: BrokerApi) -> list[str]:
+    """All who keep users: one broker of each name, and NameServers that check who asks."""
+    found = await brokers.addresses(api)
+    for address in api.name_servers.addresses:
+        try:
+            await users(api, address)
+        except BrokerRejected as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                continue
+        found.append(address)
+    return found
+
 
 # Users
 

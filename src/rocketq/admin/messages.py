@@ -295,11 +295,21 @@ async def send(
     *,
     broker_name: str | None = None,
     queue_id: int | None = None,
+    credentials: tuple[str, str] = ("", ""),
 ) -> SendResult:
-    """Send one message, to any queue, any queue of a broker, or a certain one."""
+    """Send one message, to any queue, any queue of a broker, or a certain one.
+
+    `credentials` are the user's in whose name it is sent, where not those of the environment.
+    """
     if queue_id is not None and broker_name is None:
         raise AdminError(f"queue {queue_id} of which broker?")
-    async with Producer("rocketq-admin", namesrv=api.name_servers.addresses) as producer:
+    access_key, secret_key = credentials
+    async with Producer(
+        "rocketq-admin",
+        namesrv=api.name_servers.addresses,
+        access_key=access_key,
+        secret_key=secret_key,
+    ) as producer:
         if broker_name is None:
             return await producer.send(message)
         if queue_id is None:

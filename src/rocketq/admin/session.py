@@ -10,7 +10,7 @@ from rocketq.client.cluster.name_servers import NameServers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.cluster.signing import signing_hooks
 from rocketq.client.config import ClientConfig
-from rocketq.client.identity import identity_of, read_client_file
+from rocketq.client.identity import Identity, identity_of, read_client_file
 from rocketq.remoting import RemotingClient
 
 # Twice what clients wait for: some requests walk over all of a broker's topics.
@@ -31,15 +31,24 @@ async def connected(
     else with those of RocketMQ's `conf/tools.yml`.
     Without `name_servers` the environment's `NAMESRV_ADDR` is asked.
     """
-    who = identity_of(ClientConfig(namesrv=name_servers))
-    if credentials is not None or not who.access_key:
-        access_key, secret_key = tool_credentials() if credentials is None else credentials
+    who = own_identity()
+    if credentials is not None:
+        access_key, secret_key = credentials
         who = replace(who, access_key=access_key, secret_key=secret_key, security_token="")
     remoting = RemotingClient(hooks=signing_hooks(who), tls=who.tls)
     try:
         yield BrokerApi(remoting, NameServers(name_servers), timeout_s=timeout_s)
     finally:
         await remoting.close()
+
+
+def own_identity() -> Identity:
+    """Who the tools of this process are, where nobody says otherwise."""
+    who = identity_of(ClientConfig())
+    if not who.access_key:
+        access_key, secret_key = tool_credentials()
+        who = replace(who, access_key=access_key, secret_key=secret_key)
+    return who
 
 
 def tool_credentials() -> tuple[str, str]:

@@ -61,6 +61,7 @@ class Session:
     role: Role
     api: BrokerApi
     used_at: float
+    credentials: tuple[str, str] = field(repr=False, default=("", ""))
     connection: AsyncExitStack = field(repr=False, default_factory=AsyncExitStack)
     is_over: bool = False
 
@@ -74,10 +75,12 @@ class Access:
         *,
         read_only: bool = False,
         always_login: bool = False,
+        has_keys: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`api` is the console's own, signed where it has keys."""
+        """`api` is the console's own, signed where it `has_keys`."""
         self._own = api
+        self._has_keys = has_keys
         self._read_only = read_only
         self._always_login = always_login
         self._now = now
@@ -115,17 +118,23 @@ class Access:
     async def _look(self) -> None:
         try:
             async with connected(self._own.addresses, credentials=("", "")) as stranger:
-                for state in await brokers.addresses(stranger):
-                    if await _wants_signatures(stranger, state):
-                        self._is_required = True
-                        return
-            self._is_required = False
+                self._is_required = await _is_anybody_guarded(stranger)
         except RocketqError:
             pass  # nobody there: asked again with the next page
         else:
             self._looked_at = self._now()
         finally:
             self._looking = None
+
+    def eyes(self) -> BrokerApi:
+        """Who asks for what all pages share: the console itself, where it may.
+
+        One without keys in a cluster that wants them looks through the eyes of somebody who is
+        logged in: of who may most, the one who was there last.
+        """
+        if self._has_keys or not self._sessions:
+            return self._own
+        return max(self._sessions.values(), key=lambda each: (each.role, each.used_at)).api
 
     # Sessions
 
@@ -166,6 +175,7 @@ class Access:
             role=self._bounded(role),
             api=api,
             used_at=self._now(),
+            credentials=(user, password),
             connection=stack,
         )
         self._sessions[session.token] = session
@@ -201,6 +211,15 @@ class Access:
         self._failures[peer] = (count + 1, self._now())
 
 
+async def _is_anybody_guarded(stranger: BrokerApi) -> bool:
+    """Whether a NameServer or a broker refuses somebody without a name."""
+    try:
+        addresses = await brokers.addresses(stranger)
+    except BrokerRejected as error:
+        return error.code == ResponseCode.NO_PERMISSION
+    return any([await _wants_signatures(stranger, each) for each in addresses])
+
+
 async def _wants_signatures(api: BrokerApi, address: str) -> bool:
     """A heartbeat of nobody needs no right, only a user where users are asked for."""
     try:
@@ -215,16 +234,27 @@ async def _wants_signatures(api: BrokerApi, address: str) -> bool:
 async def role_of(api: BrokerApi, user: str) -> Role:
     """What a user may do, as one broker sees it; raises `LoginRefused` for a wrong password."""
     refusal: RocketqError | None = None
-    for address in await brokers.addresses(api):
+    try:
+        addresses = await brokers.addresses(api)
+    except BrokerRejected as error:
+        raise _refused(error) from error
+    for address in addresses:
         try:
             await api.heartbeat(address, HeartbeatData(client_id="console"))
         except BrokerRejected as error:
-            raise LoginRefused("the name or the password is wrong") from error
+            raise _refused(error) from error
         except RocketqError as error:
             refusal = error  # this one is not there
             continue
         return await _role_at(api, address, user)
     raise refusal or LoginRefused("no broker is there to ask")
+
+
+def _refused(error: BrokerRejected) -> LoginRefused:
+    """Who guesses names learns nothing; who may not look at the cluster is told so."""
+    if "permission" in (error.remark or ""):
+        return LoginRefused("this user may not look at the cluster")
+    return LoginRefused("the name or the password is wrong")
 
 
 async def _role_at(api: BrokerApi, address: str, user: str) -> Role:

@@ -18,6 +18,7 @@ from nicegui import ui
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from rocketq.admin import connected
+from rocketq.admin.session import own_identity
 from rocketq.common.service import running
 from rocketq.console import login
 from rocketq.console.access import COOKIE, Access, Session
@@ -44,8 +45,13 @@ async def serving(config: ConsoleConfig) -> AsyncIterator["Console"]:
     audit.setLevel("INFO")  # what was changed is written down whatever else is logged
     with _listening(config) as listener:
         async with connected(config.name_servers) as api:
-            collector = Collector(api)
-            access = Access(api, read_only=config.read_only, always_login=config.always_login)
+            access = Access(
+                api,
+                read_only=config.read_only,
+                always_login=config.always_login,
+                has_keys=bool(own_identity().access_key),
+            )
+            collector = Collector(access.eyes)
             server = _Server(_application(config, collector, access), listener)
             console = Console(config, listener, server)
             async with running("console collector", collector.run):

@@ -40,6 +40,7 @@ CHINESE: Final[dict[str, str]] = {
     "Nothing here": "暂无数据",
     "the name or the password is wrong": "用户名或密码错误",
     "name and password are needed": "请输入用户名和密码",
+    "this user may not look at the cluster": "该用户没有查看集群的权限",
     "no broker is there to ask": "没有可用的 Broker",
     # Overview
     "Messages in": "写入",

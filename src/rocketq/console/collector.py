@@ -12,7 +12,7 @@ answer is asked every ten seconds, one that takes two every forty.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from rocketq.admin import brokers, groups, topics
@@ -40,8 +40,9 @@ _AT_ONCE: Final = 16
 class Collector:
     """Owned by the console; pages read from it."""
 
-    def __init__(self, api: BrokerApi) -> None:
-        self.api = api
+    def __init__(self, eyes: Callable[[], BrokerApi]) -> None:
+        """`eyes` says in whose name to ask."""
+        self._eyes = eyes
         self.history = History()
         self.brokers: Feed[list[BrokerState]] = Feed(self._ask_brokers)
         self.topics: Feed[dict[str, TopicEntry]] = Feed(self._ask_topics)
@@ -49,6 +50,10 @@ class Collector:
         self._status: Feeds[str, TopicStatsTable] = Feeds(self._ask_status)
         self._members: Feeds[str, ConsumerConnection | None] = Feeds(self._ask_members)
         self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    @property
+    def api(self) -> BrokerApi:
+        return self._eyes()
 
     def changed(self) -> None:
         """Somebody has changed something: what pages see next is asked anew."""

@@ -10,10 +10,13 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from rocketq.admin import messages
 from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.client.producer.result import SendResult
 from rocketq.common.errors import RocketqError
 from rocketq.console.access import Access, Role, Session
 from rocketq.console.texts import Texts
+from rocketq.message.message import Message
 
 if TYPE_CHECKING:
     from rocketq.console.collector import Collector
@@ -39,6 +42,10 @@ class View:
     def api(self) -> BrokerApi:
         """Requests go out in the name of who looks."""
         return self.session.api
+
+    async def send(self, message: Message) -> SendResult:
+        """Send a message in the name of who looks."""
+        return await messages.send(self.api, message, credentials=self.session.credentials)
 
     def may(self, role: Role) -> bool:
         return self.session.role >= role

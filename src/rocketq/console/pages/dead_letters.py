@@ -5,7 +5,7 @@ from typing import Final
 
 from nicegui import ui
 
-from rocketq.admin import browsing, messages
+from rocketq.admin import browsing
 from rocketq.console.access import Role
 from rocketq.console.catalog import Kind
 from rocketq.console.pages.bodies import exported
@@ -144,7 +144,7 @@ class _Letters:
 
         async def send() -> None:
             for message in chosen:
-                await messages.send(view.api, browsing.again(message))
+                await view.send(browsing.again(message))
 
         await view.change(
             "Dead letters given back", f"{len(chosen)} of {group}", send, role=Role.OPERATOR

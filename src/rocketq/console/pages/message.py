@@ -204,7 +204,7 @@ async def resend_message(view: View, message: MessageExt) -> bool:
     return await view.change(
         "Message sent again",
         f"{message.msg_id} to {new.topic}",
-        lambda: messages.send(view.api, new),
+        lambda: view.send(new),
         role=Role.OPERATOR,
     )
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from nicegui import ui
 
-from rocketq.admin import groups, messages, offsets, topics
+from rocketq.admin import groups, offsets, topics
 from rocketq.common.errors import RocketqError
 from rocketq.console.access import Role
 from rocketq.console.catalog import Kind, TopicEntry
@@ -254,7 +254,7 @@ class _TopicPage:
         )
 
         async def send() -> None:
-            result = await messages.send(view.api, message)
+            result = await view.send(message)
             ui.notify(
                 f"{result.status.name}: {result.msg_id}"
                 f" ({result.queue.broker_name} {result.queue.queue_id})",

@@ -41,7 +41,7 @@ async def build(view: View) -> None:
 
 
 class _Users:
-    """Read from the first broker; every broker has the same ones, and is told of changes."""
+    """Read from the first broker; whoever keeps users is told of changes."""
 
     def __init__(self, this: Page) -> None:
         self._page = this
@@ -274,11 +274,11 @@ class _Users:
     async def _everywhere(self, what: str, target: str, change: Change) -> None:
         view = self._view
 
-        async def all_brokers() -> None:
-            for address in await brokers.addresses(view.api):
+        async def every_holder() -> None:
+            for address in await access.holders(view.api):
                 await change(view.api, address)
 
-        if await view.change(what, target, all_brokers, role=Role.ADMIN):
+        if await view.change(what, target, every_holder, role=Role.ADMIN):
             await self._page.again()
 
 
