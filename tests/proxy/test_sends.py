@@ -10,8 +10,10 @@ import pytest
 from rocketq.message.compression import compress
 from rocketq.message.flags import CompressionType
 from rocketq.message.message import MessageExt
+from rocketq.proxy.config import ProxyConfig
 from rocketq.proxy.protocol import messages as pb
-from tests.broker.harness import send_request
+from rocketq.proxy.server import GrpcServer
+from tests.broker.harness import running_broker, send_request
 from tests.proxy.harness import HERE, Client, Place, now_ms, place
 from tests.waiting import eventually
 
@@ -241,10 +243,6 @@ async def test_a_topic_made_a_moment_ago_can_be_sent_to(at: Place, client: Clien
 
 
 async def test_a_broker_without_a_name_server_serves_too(tmp_path: Path) -> None:
-    from rocketq.proxy.config import ProxyConfig
-    from rocketq.proxy.server import GrpcServer
-    from tests.broker.harness import running_broker
-
     async with running_broker(tmp_path) as broker:
         config = ProxyConfig(grpc_server_port=0, bind_address="127.0.0.1")
         async with GrpcServer.beside(broker.broker, config).serving() as server:

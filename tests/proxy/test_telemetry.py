@@ -16,6 +16,7 @@ from rocketq.remoting.headers import (
     GetConsumerRunningInfo,
 )
 from tests.proxy.harness import Client, Place
+from tests.waiting import eventually
 
 
 async def test_a_producer_is_told_how_to_send(at: Place, client: Client) -> None:
@@ -183,8 +184,6 @@ async def test_a_broker_lists_its_grpc_clients(at: Place) -> None:
 
     async def is_gone() -> bool:
         return (await at.broker.call(Command.request(header))).code != 0
-
-    from tests.waiting import eventually
 
     await eventually(is_gone)
 

@@ -17,19 +17,23 @@ Compiled where possible (connection.pxd gives the types).
 
 import asyncio
 import logging
+import struct
 import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rocketq.common import memory
+from rocketq.common.memory import Buffer
 from rocketq.proxy.http2.hpack import BadHeaders, HeaderDecoder, HeadersTooLarge, literal
 
 logger = logging.getLogger(__name__)
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-# Frames
+# Frames: the size in three bytes, the kind, flags, the stream
+_HEAD = struct.Struct(">BHBBI")
 _DATA = 0
 _HEADERS = 1
 _PRIORITY = 2
@@ -255,9 +259,10 @@ class Stream:
         if self._parts is None:
             size = len(data)
             if size >= 5:
-                end = 5 + int.from_bytes(data[1:5], "big")
+                raw: Buffer = memory.address(data)
+                end = 5 + (raw[1] << 24 | raw[2] << 16 | raw[3] << 8 | raw[4])
                 if end == size:  # as nearly always: one message, all of it
-                    self._hand_up(data[0], data[5:])
+                    self._hand_up(raw[0], data[5:])
                     return True
             self._parts = []
         self._parts.append(data)
@@ -274,7 +279,7 @@ class Stream:
                 self._parts = [b"".join(self._parts)]
             first = self._parts[0]
             size = int.from_bytes(first[1:5], "big")
-            if size > connection._limits.message_size:
+            if size > connection._message_limit:
                 return False
             if self._parts_size < 5 + size:
                 break
@@ -292,7 +297,7 @@ class Stream:
         if flag:
             try:
                 message = _decompressed(
-                    message, self.headers.get("grpc-encoding"), self.connection._limits.message_size
+                    message, self.headers.get("grpc-encoding"), self.connection._message_limit
                 )
             except ValueError as error:
                 self.finish(GrpcStatus.UNIMPLEMENTED, str(error))
@@ -319,6 +324,7 @@ class Http2Connection:
         self.resets = 0  # calls given up, less those that ended, since the last sweep
         self._opener = opener
         self._limits = limits
+        self._message_limit = limits.message_size
         self._on_connect = on_connect
         self._close_callbacks: list[Callable[[Http2Connection], None]] = []
         self._loop = asyncio.get_running_loop()
@@ -478,20 +484,19 @@ class Http2Connection:
 
     def _take_frames(self, data: bytes, at: int) -> int:
         """Handle the whole frames of some bytes; where the rest begins."""
+        raw: Buffer = memory.address(data)
         end = len(data)
         while end - at >= 9:
-            size = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
+            size = raw[at] << 16 | raw[at + 1] << 8 | raw[at + 2]
             if size > _FRAME_SIZE:
                 self._fail(FRAME_SIZE_ERROR, f"a frame of {size} bytes")
                 return end
             stop = at + 9 + size
             if stop > end:
                 break
-            kind = data[at + 3]
-            flags = data[at + 4]
-            number = (
-                (data[at + 5] & 0x7F) << 24 | data[at + 6] << 16 | data[at + 7] << 8 | data[at + 8]
-            )
+            kind = raw[at + 3]
+            flags = raw[at + 4]
+            number = (raw[at + 5] & 0x7F) << 24 | raw[at + 6] << 16 | raw[at + 7] << 8 | raw[at + 8]
             if self._block is not None and kind != _CONTINUATION:
                 self._fail(PROTOCOL_ERROR, "headers that do not end")
                 return end
@@ -748,9 +753,8 @@ class Http2Connection:
         self._write(_RST_STREAM, 0, number, error.to_bytes(4, "big"))
 
     def _write(self, kind: int, flags: int, number: int, body: bytes) -> None:
-        self._out.append(
-            (len(body) << 48 | kind << 40 | flags << 32 | number).to_bytes(9, "big") + body
-        )
+        size = len(body)
+        self._out.append(_HEAD.pack(size >> 16, size & 0xFFFF, kind, flags, number) + body)
         if not self._in_turn and not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)

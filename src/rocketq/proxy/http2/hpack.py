@@ -198,7 +198,8 @@ def _decoded(data: Buffer, start: int, size: int) -> str:
     """A text in the Huffman code."""
     # The shortest code has five bits.
     out = bytearray(size * 8 // 5 + 1)
-    room: Buffer = memory.room(out)
+    room = memory.room(out)
+    endings: Buffer = memory.address(_ENDINGS)
     count = 0
     state = 0
     for at in range(start, start + size):
@@ -207,17 +208,17 @@ def _decoded(data: Buffer, start: int, size: int) -> str:
         if step < 0:
             raise BadHeaders("a code that is none")
         if step >> _SYMBOL_SHIFT:
-            room[count] = (step >> _SYMBOL_SHIFT) - 1  # type: ignore[index]
+            room[count] = (step >> _SYMBOL_SHIFT) - 1
             count += 1
         state = step & 0xFFFF
         step = _STEPS[state * 16 + (byte & 15)]
         if step < 0:
             raise BadHeaders("a code that is none")
         if step >> _SYMBOL_SHIFT:
-            room[count] = (step >> _SYMBOL_SHIFT) - 1  # type: ignore[index]
+            room[count] = (step >> _SYMBOL_SHIFT) - 1
             count += 1
         state = step & 0xFFFF
-    if not _ENDINGS[state]:
+    if not endings[state]:
         raise BadHeaders("a code that does not end")
     return out[:count].decode("latin-1")
 
