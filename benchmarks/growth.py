@@ -4,7 +4,7 @@
 
 A broker runs in a process of its own; this process only writes prepared requests and counts
 the answers. The figure that decides is the broker's CPU seconds per million messages; how many
-messages a second that made stands beside it. A curve is flat when its last figure is about its
+messages per second that made stands beside it. A curve is flat when its last figure is about its
 first; where it is not, the page says why.
 
 Writes docs/benchmarks-growth.md with a chart for each curve, and every figure to
@@ -218,7 +218,7 @@ def page(answers: dict[str, list[Point]]) -> str:
         "# How costs grow",
         "",
         "Made by `python -m benchmarks.growth`. The broker's CPU seconds per million messages",
-        "as each of these grows, with how many messages a second that made beside it. Prepared",
+        "as each of these grows, with how many messages per second that made beside it. Prepared",
         "requests from another process on the same cores; 128 B bodies and ASYNC_FLUSH unless it",
         "says otherwise. Medians of slices.",
         "",

@@ -214,10 +214,16 @@ def count(checkout: Path, wanted: list[str], rounds: int = ROUNDS) -> dict[str, 
                 *("--run", f"--rounds={rounds}", *wanted),
             ],
             env=os.environ | {"PYTHONPATH": str(checkout / "src"), "PYTHONHASHSEED": "0"},
-            stdout=subprocess.PIPE,
+            capture_output=True,
             text=True,
-            check=True,
         )
+        if ran.returncode != 0:
+            why = ran.stderr.strip().splitlines() or ["it ended without a word"]
+            sys.exit(
+                f"{checkout} cannot run the operations of this checkout: {why[-1]}\n"
+                "They are called by where they live today; compare with a commit whose modules "
+                "lie in the same places, or with `python -m benchmarks.compare` over the wire."
+            )
         counts = [
             int(found[1])
             for number in range(1, 1000)

@@ -27,12 +27,15 @@ from rocketq.remoting.headers import (
     UpdateConsumerOffset,
 )
 from rocketq.remoting.headers.pop import PeekMessage, PopMessage
+from rocketq.store.errors import QueueUnavailable
+from rocketq.store.queues.consume_queue import ConsumeQueue
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.upkeep.mending import Mending
 from tests.broker.harness import TestBroker, running_broker
 from tests.waiting import eventually
 
 TOPIC = "orders"
+LONGEST_DELAY_MS = 1_500
 OPTIONS: dict[str, Any] = {
     "timer_precision_ms": 100,
     "revive_interval": 50,
@@ -209,7 +212,10 @@ async def test_a_pop_gets_what_the_other_queues_have(
 
 
 async def test_services_go_on_when_their_queues_are_whole_again(
-    tmp_path: Path, gate: asyncio.Event, opened: list[ConsumeQueues]
+    tmp_path: Path,
+    gate: asyncio.Event,
+    opened: list[ConsumeQueues],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked_about: list[bytes] = []
 
@@ -220,7 +226,9 @@ async def test_services_go_on_when_their_queues_are_whole_again(
     async with running_broker(tmp_path, routes=routes, **OPTIONS) as broker:
         await broker.heartbeat(topic=TOPIC, producer_group="producers")
         await broker.send(TOPIC, b"popped")
-        assert bodies_of(await broker.call(pop_request(invisible_time=1_500))) == [b"popped"]
+        assert bodies_of(await broker.call(pop_request(invisible_time=LONGEST_DELAY_MS))) == [
+            b"popped"
+        ]
         delayed = {"UNIQ_KEY": "D", "DELAY": "1"}
         await broker.send("delays", b"delayed", properties=delayed)
         half = {"UNIQ_KEY": "H", "TRAN_MSG": "true", "PGROUP": "producers"}
@@ -234,8 +242,20 @@ async def test_services_go_on_when_their_queues_are_whole_again(
         assert {queue.topic for queue in found} == {TOPIC, *system}
         reply = await broker.call(Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
         assert reply.code == 0, reply
-        # All of it is due by now, and nobody can read it.
-        await asyncio.sleep(2.0)
+        find = queues.find
+        refused: set[str] = set()
+
+        def watched(topic: str, queue_id: int) -> ConsumeQueue | None:
+            try:
+                return find(topic, queue_id)
+            except QueueUnavailable:
+                refused.add(topic)
+                raise
+
+        # All of it is due, each service has looked, and none can read its queue.
+        await eventually(lambda: SYSTEM_CLOCK.now_ms() > now_ms + LONGEST_DELAY_MS)
+        monkeypatch.setattr(queues, "find", watched)
+        await eventually(lambda: refused.issuperset(system), f"{system} to be looked at")
         assert asked_about == []
         assert bodies_of(await broker.call(pop_request())) == []
         gate.set()

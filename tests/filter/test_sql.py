@@ -83,7 +83,7 @@ def test_property_names_know_case_dollars_and_digits() -> None:
     assert matches("_a$9 = 'x'", **{"_a$9": "x"})
     assert matches("$ = 'x'", **{"$": "x"})
     assert not matches("A = 'x'", a="x")
-    assert matches("nothing = 'x'", nothing="x"), "begins like a key word, and is none"
+    assert matches("nothing = 'x'", nothing="x"), "begins like a key word, and is not one"
     assert matches("INN = 'x' OR nots = 'y'", INN="x")
 
 

@@ -17,7 +17,7 @@ class CannotStart(Exception):
 
 
 class AlreadyTold(Exception):
-    """Why it ends stands on stderr; what is left to do is the exit code."""
+    """The reason has been written to stderr; only the exit code is left."""
 
 
 def fail(reason: object) -> NoReturn:

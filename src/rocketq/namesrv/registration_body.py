@@ -67,7 +67,7 @@ class ReportedTopics(NamedTuple):
 
 
 def read_registration(body: Buffer, *, broker_name: str, version: int) -> Slices[ReportedTopics]:
-    """Read any of the three forms; raises `RequestRejected` for what is none of them."""
+    """Read any of the three forms; raises `RequestRejected` for anything else."""
     try:
         if len(body) == 0:
             return ReportedTopics(DataVersion(), {}, {}, ())

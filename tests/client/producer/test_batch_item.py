@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketq.client.producer.batch_item import batch_item
+from rocketq.message.message import Message
 from rocketq.message.properties.codec import encode_properties
-from rocketq.message.record.batch import split_batch
+from rocketq.message.record.batch import encode_batch, split_batch
 from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers import SendMessageV2
 from rocketq.remoting.hot.send import SendTemplate
@@ -92,3 +93,4 @@ def test_a_batch_item_is_read_back(
     with_id = {**properties, "UNIQ_KEY": new_id} if new_id else properties
     assert (read_flag, bytes(read_body)) == (flag, body)
     assert bytes(read_properties) == encode_properties(with_id)
+    assert bytes(item) == encode_batch([Message.of("t", body, with_id, flag)])

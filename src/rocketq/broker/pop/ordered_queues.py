@@ -162,7 +162,7 @@ class OrderedQueues:
     def change(
         self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible_at: int
     ) -> bool:
-        """Hide one message until another time; False if it is none of the last pop's."""
+        """Hide one message until another time; False if the last pop did not have it."""
         pop = self._find(topic, group, queue_id)
         if pop is None or pop.pop_time != pop_time or offset not in pop.offsets:
             return False

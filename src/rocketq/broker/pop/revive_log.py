@@ -74,7 +74,7 @@ class CheckPoint:
         return self.bits == (1 << len(self.distances)) - 1
 
     def acknowledge(self, offset: int) -> bool:
-        """Note that a message is done; False if it is none of this pop's."""
+        """Note that a message is done; False if this pop did not have it."""
         try:
             index = self.distances.index(offset - self.start_offset)
         except ValueError:

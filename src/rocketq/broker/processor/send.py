@@ -1,7 +1,7 @@
 """Sends: one message (codes 10 and 310) or a batch of one topic (320).
 
     checks        may a message with this header be stored, and where
-    dress         properties the broker adds, retry and dead-letter rules
+    complete      properties the broker adds, retry and dead-letter rules
     put           through the writer, which delays it, or as a half message
     acknowledge   at once, or when the message is safe on disk and in the slaves
 
@@ -189,7 +189,7 @@ class SendProcessor:
                 self.new_queues.wait(connection, [request])
                 return None
             topic = self.check(request, header, connection)
-            message, unique_key = self._dress(request, header, topic, connection)
+            message, unique_key = self._complete(request, header, topic, connection)
             queue_id = message.queue_id
             result = self._put(message)
         except RequestRejected as refusal:
@@ -211,7 +211,7 @@ class SendProcessor:
                 return False
         return not self.new_queues.may_make()
 
-    def _dress(
+    def _complete(
         self, request: Command, header: SendHeader, topic: TopicConfig, connection: Connection
     ) -> tuple[MessageInner, str]:
         """The message as it will be stored, and its unique key."""

@@ -41,7 +41,7 @@ class Row:
         if self.choices and value.strip().upper() not in (each.upper() for each in self.choices):
             return f"{self.key}={value}: must be one of {', '.join(self.choices)}"
         if self.lowest is not None and self.highest is not None:
-            number = parse_int64(value.strip())  # text that is none is refused by its type
+            number = parse_int64(value.strip())  # any other text is refused by its type
             if number is not None and not self.lowest <= number <= self.highest:
                 return f"{self.key}={value}: must lie between {self.lowest} and {self.highest}"
         return None

@@ -187,7 +187,7 @@ class Sender:
 class PreciseTimer:
     """Wakes a coroutine at a moment, to a tenth of a millisecond.
 
-    Timers of event loops are whole milliseconds: at 2,000 messages a second every one would be
+    Timers of event loops are whole milliseconds: at 2,000 messages per second every one would be
     late by half of the interval. A thread that sleeps is not.
     """
 

@@ -47,7 +47,7 @@ def raw_body(message: MessageExt) -> bytes:
 
 
 def body_of(message: MessageExt) -> str:
-    """The body as text; bytes that are none are shown as such."""
+    """The body as text; bytes that are not text are shown as `\\x..`."""
     return message.body.decode(errors="backslashreplace")
 
 

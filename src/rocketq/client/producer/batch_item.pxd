@@ -3,10 +3,10 @@
 cimport cython
 
 cimport rocketq.common.memory as memory
+cimport rocketq.message.record.layout as layout
 
 
 cdef bytes _ID_NAME
-cdef Py_ssize_t _FIXED_SIZE
 
 
 @cython.locals(

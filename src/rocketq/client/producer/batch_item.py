@@ -1,15 +1,17 @@
 # cython: annotation_typing=False
 """One message of a batch body, as a producer adds it to the batch it is filling.
 
-    size 4, magic 4, CRC 4, flag 4, body size 4, body, properties size 2, properties
+The layout is in `rocketq.message.record.layout`.
 
 Compiled where possible (batch_item.pxd gives the types).
 """
 
-from rocketq.common import memory
+from typing import Final
 
-_FIXED_SIZE = 22
-_ID_NAME = b"UNIQ_KEY\x01"
+from rocketq.common import memory
+from rocketq.message.record import layout
+
+_ID_NAME: Final = b"UNIQ_KEY\x01"
 
 
 def batch_item(flag: int, body: bytes, properties: bytes, new_id: str) -> bytearray:
@@ -22,15 +24,15 @@ def batch_item(flag: int, body: bytes, properties: bytes, new_id: str) -> bytear
     properties_size = len(properties)
     if new_id:
         properties_size += len(_ID_NAME) + len(new_id) + 1
-    size = _FIXED_SIZE + body_size + properties_size
+    size = layout.ITEM_FIXED_SIZE + body_size + properties_size
     item = memory.unfilled(size)
     out = memory.room(item)
     memory.put32(out, 0, size)
     memory.put32(out, 4, 0)
     memory.put32(out, 8, 0)
-    memory.put32(out, 12, flag)
-    memory.put32(out, 16, body_size)
-    at = memory.put(out, 20, body)
+    memory.put32(out, layout.ITEM_FLAG_AT, flag)
+    memory.put32(out, layout.ITEM_BODY_SIZE_AT, body_size)
+    at = memory.put(out, layout.ITEM_BODY_AT, body)
     memory.put16(out, at, properties_size)
     at = memory.put(out, at + 2, properties)
     if new_id:

@@ -30,7 +30,11 @@ class InvalidBatch(RocketqError):
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The body of a request that sends these messages."""
+    """The body of a request that sends these messages, the plain way.
+
+    Producers fill theirs item by item (`client/producer/batch_item.py`), Spark a column at a time
+    (`spark/write/encoder.py`). Those are tested against this.
+    """
     parts = []
     for message in messages:
         body = message.body

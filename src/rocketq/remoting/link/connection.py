@@ -254,7 +254,7 @@ class Connection:
     def start_frame(self, opaque: int, head: bytes, body: Buffer, waiting: Waiting) -> bool:
         """Send a request that its sender has encoded; `waiting` gets the answer.
 
-        For those who send thousands of alike requests a second, and write them from a
+        For those who send thousands of alike requests per second, and write them from a
         template. No hook sees them: look at `has_hooks` first. False when it cannot be sent
         now: the connection is closing, or full, or as many calls wait as may.
         """

@@ -7,7 +7,7 @@ A handler takes a request and the connection it came on. It may answer in three 
     return None               no answer now: a oneway request, or one that is held and
                               answered later with `connection.send(request.reply(...))`
 
-Requests that come in thousands a second are better taken in runs: `RunHandler(handle_run)`
+Requests that come in thousands per second are better taken in runs: `RunHandler(handle_run)`
 is handed all neighbouring requests of its code from one read, and returns their replies
 (or some of them, or None) in any order.
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rocketq.common.errors import RocketqError
 from rocketq.message.flags import SysFlag
 from rocketq.message.hashing import java_hash
+from rocketq.message.record.layout import FIXED_SIZE
 from rocketq.message.record.reader import check_record, decode_record
 from rocketq.store.durability.beginnings import read_beginnings
 from rocketq.store.files.disk import ReadOnlyDisk
@@ -35,7 +36,6 @@ Entries = npt.NDArray[Any]
 
 _END_OF_TIME: Final = 2**62
 _POSITIONS: Final = 1_000_000
-_HEAD: Final = 91
 """The smallest record."""
 
 
@@ -120,8 +120,8 @@ class StoreDirectory:
         return first + bisect_left(entries, time_ms, key=self._stored_at)
 
     def _stored_at(self, entry: Any) -> int:
-        record = self.record(int(entry["position"]), min(int(entry["size"]), 4 * _HEAD))
-        if record is None or len(record) < _HEAD:
+        record = self.record(int(entry["position"]), min(int(entry["size"]), 4 * FIXED_SIZE))
+        if record is None or len(record) < FIXED_SIZE:
             return 0  # damaged: whoever comes this far reads on from here
         sys_flag = int.from_bytes(record[36:40], "big")
         at = 68 if sys_flag & SysFlag.BORN_HOST_V6 else 56
@@ -175,7 +175,7 @@ class StoreDirectory:
         for segment in reversed(list(self._log)):
             twin = other.log.find(segment.start)
             if twin is not None and twin.start == segment.start:
-                mine, theirs = segment.slice(segment.start, _HEAD), twin.slice(twin.start, _HEAD)
+                mine, theirs = (one.slice(one.start, FIXED_SIZE) for one in (segment, twin))
                 if any(mine) and any(theirs):
                     return bytes(mine) == bytes(theirs)
         return False

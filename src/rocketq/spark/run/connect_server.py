@@ -2,7 +2,7 @@
 
 Spark starts one by itself for `SparkSession.builder.remote("local")`, but always on port 15002,
 so that two of them are in each other's way. This one takes a free port of the loopback
-interface, and only who knows its token may use it:
+interface, and only those who know its token may use it:
 
     with connect_server("local[2]") as server:
         subprocess.run(program, env=os.environ | server.variables)

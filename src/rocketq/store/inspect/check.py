@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from rocketq.message.hashing import java_hash_bytes
 from rocketq.message.properties.walk import get_property
+from rocketq.message.record import layout
 from rocketq.message.record.layout import ENTRY, ENTRY_SIZE
 from rocketq.message.record.reader import RecordFields
 from rocketq.store.config import StoreConfig
@@ -30,8 +31,7 @@ from rocketq.store.index.index import key_hashes
 from rocketq.store.index.index_file import IndexFile
 from rocketq.store.queues.consume_queue import FILLER_SIZE
 
-_TRANSACTION: Final = 0xC
-_UNQUEUED: Final = (0x4, 0xC)
+_UNQUEUED: Final = (layout.TRANSACTION_PREPARED, layout.TRANSACTION_ROLLBACK)
 
 
 class Severity(Enum):
@@ -156,7 +156,7 @@ def _check_order(
     queues: dict[tuple[str, int], _Queue], position: int, fields: RecordFields
 ) -> Iterator[Finding]:
     """Offsets of a queue grow by one from record to record."""
-    if fields.sys_flag & _TRANSACTION in _UNQUEUED:
+    if fields.sys_flag & layout.TRANSACTION_BITS in _UNQUEUED:
         return
     topic = fields.topic.decode("utf-8", "replace")
     queue = queues.get((topic, fields.queue_id))

@@ -138,7 +138,7 @@ class ConsumeQueue:
             self._note_gap()
 
     def check_end(self, log_min: int) -> None:
-        """Cut off what passes for entries at the end and is none."""
+        """Cut off what looks like entries at the end and is not."""
         end = self.end_offset
         while end > self.first_offset and not self._can_be_entry(end - 1, log_min):
             end -= 1

@@ -197,7 +197,7 @@ class TimerLog:
 
     def units(self, start: int) -> Iterator[tuple[int, TimerUnit]]:
         """All units from the beginning of a file on, with their positions, up to the first
-        that is none."""
+        place without one."""
         file_size = self._segments.file_size
         at = start
         while True:

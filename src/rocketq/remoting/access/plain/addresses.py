@@ -113,5 +113,5 @@ def _range(part: str, base: int, highest: int, text: str) -> tuple[int, int]:
     except ValueError:
         raise InvalidAddress(f"{text[:80]!r}: not a pattern of addresses") from None
     if not low <= high <= highest:
-        raise InvalidAddress(f"{text[:80]!r}: a range that is none")
+        raise InvalidAddress(f"{text[:80]!r}: not a range")
     return low, high
