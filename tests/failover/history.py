@@ -96,7 +96,7 @@ class History:
                 await asyncio.sleep(0.01)
                 continue
             place = reply.header(SendMessageResponse)
-            self._note(self.acknowledged, (place.queue_id, place.queue_offset), body, "given")
+            self.note_acknowledged((place.queue_id, place.queue_offset), body)
             self.last_begun_at = began
 
     async def _read(self, queue_id: int) -> None:
@@ -126,6 +126,9 @@ class History:
                 note((queue_id, message.queue_offset), message.body)
             return reply.header(PullMessageResponse).next_begin_offset
         return at
+
+    def note_acknowledged(self, place: Place, body: bytes) -> None:
+        self._note(self.acknowledged, place, body, "given")
 
     def _note_read(self, place: Place, body: bytes) -> None:
         self._note(self.read, place, body, "read")

@@ -1,0 +1,212 @@
+"""A master is cut off: from its controller, from its slaves, from both, one way or both.
+
+Whatever is cut, what was acknowledged or read stays, and no two masters acknowledge in the same
+epoch or in two at the same time.
+"""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from rocketq.remoting import Command, RemotingClient, RequestCode, ResponseCode
+from rocketq.remoting.errors import RemotingError
+from rocketq.remoting.headers import SendMessageResponse
+from tests.broker.harness import send_request
+from tests.failover.detours import ControllerDetour, LogDetour
+from tests.failover.history import TOPIC, History
+from tests.failover.processes import runtime
+from tests.failover.sets import BrokerSet, broker_set
+from tests.waiting import eventually
+
+
+def _lose_controller(way: ControllerDetour, log: LogDetour) -> None:
+    way.lose_everything()
+
+
+def _lose_answers(way: ControllerDetour, log: LogDetour) -> None:
+    way.loses_answers = True
+
+
+def _lose_questions(way: ControllerDetour, log: LogDetour) -> None:
+    way.loses_questions = True
+
+
+def _lose_slaves(way: ControllerDetour, log: LogDetour) -> None:
+    log.lose_everything()
+
+
+def _lose_reports(way: ControllerDetour, log: LogDetour) -> None:
+    log.loses_reports = True
+
+
+def _lose_all(way: ControllerDetour, log: LogDetour) -> None:
+    way.lose_everything()
+    log.lose_everything()
+
+
+CUTS = [_lose_controller, _lose_answers, _lose_questions, _lose_slaves, _lose_reports, _lose_all]
+
+
+def _heal(way: ControllerDetour, log: LogDetour) -> None:
+    way.lose_everything(is_lost=False)
+    log.lose_everything(is_lost=False)
+
+
+class OldMaster:
+    """Goes on sending to one broker, whoever is master, and notes when it said yes."""
+
+    def __init__(self, history: History, address: str) -> None:
+        self.acknowledged_at: list[float] = []
+        self._history = history
+        self._address = address
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        self._stop.set()
+        await self._task
+
+    async def _run(self) -> None:
+        client = RemotingClient()
+        loop = asyncio.get_running_loop()
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            body = b"old %08d" % number
+            self._history.sent.add(body)
+            try:
+                reply = await client.call(self._address, send_request(TOPIC, body, 0), 1.0)
+            except RemotingError:
+                await asyncio.sleep(0.01)
+                continue
+            if reply.code == ResponseCode.SUCCESS:
+                place = reply.header(SendMessageResponse)
+                self._history.note_acknowledged((place.queue_id, place.queue_offset), body)
+                self.acknowledged_at.append(loop.time())
+            else:
+                await asyncio.sleep(0.01)
+        await client.close()
+
+
+async def _split(brokers: BrokerSet, history: History, cut: object, last_s: float) -> None:
+    assert callable(cut)
+    loop = asyncio.get_running_loop()
+    address = await brokers.complete()
+    epoch, _, _ = await brokers.newest_reign()
+    way, log = brokers.to_controller[address], brokers.to_log[address]
+    old = OldMaster(history, address)
+    cut(way, log)
+    began = loop.time()
+    taken_over_at: float | None = None
+    while loop.time() - began < last_s:
+        newest, _, master = await brokers.newest_reign()
+        if taken_over_at is None and newest > epoch and master != address:
+            taken_over_at = loop.time()
+        await asyncio.sleep(0.02)
+    await old.stop()
+    if taken_over_at is not None:
+        late = [at - taken_over_at for at in old.acknowledged_at if at > taken_over_at]
+        assert not late, f"acknowledged {late[-1]:.3f} s after there was another master"
+    _heal(way, log)
+    await brokers.complete()
+    await history.next_acknowledged(30)
+
+
+@pytest.mark.parametrize("cut", [_lose_controller, _lose_all])
+async def test_a_master_that_is_cut_off_acknowledges_nothing_more(
+    tmp_path: Path, cut: object
+) -> None:
+    async with (
+        broker_set(tmp_path, with_detours=True) as brokers,
+        History(brokers.namesrv, senders=4) as history,
+    ):
+        await history.next_acknowledged(60)
+        before, _, _ = await brokers.newest_reign()
+        await _split(brokers, history, cut, 6.0)
+        after, _, _ = await brokers.newest_reign()
+        assert after > before, "another took over"
+        await history.stop()
+        await history.check(await brokers.complete())
+
+
+async def test_a_cut_connection_is_the_end_of_the_lease(tmp_path: Path) -> None:
+    """The controller takes the end of a connection for that of the master, which is alive."""
+    async with (
+        broker_set(tmp_path, with_detours=True) as brokers,
+        History(brokers.namesrv, senders=4) as history,
+    ):
+        await history.next_acknowledged(60)
+        for _ in range(3):
+            address = await brokers.complete()
+            epoch, _, _ = await brokers.newest_reign()
+            await brokers.to_controller[address].cut()
+
+            async def is_another(epoch: int = epoch) -> bool:
+                return (await brokers.newest_reign())[0] > epoch
+
+            await eventually(is_another, "another election")
+            await history.next_acknowledged(30)
+        await history.stop()
+        await history.check(await brokers.complete())
+
+
+async def test_without_waiting_for_all_the_lease_alone_ends_acknowledgements(
+    tmp_path: Path,
+) -> None:
+    """inSyncReplicas=1: the master waits for nobody, so only its lease can stop it."""
+    async with (
+        broker_set(tmp_path, with_detours=True, allAckInSyncStateSet="false") as brokers,
+        RemotingClientOf() as client,
+    ):
+        address = await brokers.complete()
+        epoch, _, _ = await brokers.newest_reign()
+        reply = await client.call(address, send_request(TOPIC, b"one", 0), 5.0)
+        assert reply.code == ResponseCode.SUCCESS
+        brokers.to_controller[address].lose_everything()
+
+        async def is_fenced() -> bool:
+            return (await runtime(client, address))["isFenced"] == "true"
+
+        await eventually(is_fenced, "the end of the lease")
+        reply = await client.call(address, send_request(TOPIC, b"two", 0), 5.0)
+        assert reply.code != ResponseCode.SUCCESS
+
+        async def is_another() -> bool:
+            return (await brokers.newest_reign())[0] > epoch
+
+        await eventually(is_another, "another master")
+        _heal(brokers.to_controller[address], brokers.to_log[address])
+        assert await brokers.complete() != address
+        request = Command.request(RequestCode.GET_BROKER_HA_STATUS)
+        assert (await client.call(address, request, 5.0)).code == ResponseCode.SUCCESS
+
+
+class RemotingClientOf:
+    """A client, for the length of a block."""
+
+    async def __aenter__(self) -> RemotingClient:
+        self._client = RemotingClient()
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_nothing_is_lost_in_many_splits(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    async with (
+        broker_set(tmp_path, seed=seed, with_detours=True) as brokers,
+        History(brokers.namesrv) as history,
+    ):
+        await history.next_acknowledged(60)
+        for _ in range(12):
+            cut = chance.choice(CUTS)
+            last_s = chance.choice([1.0, 2.0, 4.0, 8.0, 16.0])
+            print(cut.__name__, last_s, flush=True)
+            await _split(brokers, history, cut, last_s)
+        await history.stop()
+        await history.check(await brokers.complete())
