@@ -23,6 +23,9 @@ FEATURES = [
 ]
 # What only clients and brokers of RocketMQ 5 know.
 FEATURES_5 = ["timer", "recall", "pop-push", "pop-two-instances", "pop-retry", "priority"]
+SDK_FEATURES_5 = [
+    *("timer", "recall", "simple-consumer", "simple-again", "pop-push", "pop-retry", "priority"),
+]
 BINARY_HEADERS = "binary-headers"
 # What goes through each kind of request once more, with RocketMQ's binary header in place of JSON.
 WITH_BINARY_HEADERS = [
@@ -93,13 +96,15 @@ def java_features_5(
 def our_client(release: str | None, folder: Path, rows: Sequence[str]) -> Outcomes:
     """The SDK against a Java broker of a release, or against rocketq itself."""
     with Cluster(folder) as cluster:
+        features = FEATURES if release == java.V4 else [*FEATURES, *SDK_FEATURES_5]
         if release is None:
             namesrv = cluster.rocketq_namesrv()
-            cluster.rocketq_broker("a", namesrv)
+            cluster.rocketq_broker("a", namesrv, recallMessageEnable="true")
         else:
             namesrv = cluster.java_namesrv(release)
-            cluster.java_broker("a", namesrv, release)
-        if wanted := [name for name in FEATURES if not rows or name in rows]:
+            recalls = {} if release == java.V4 else {"recallMessageEnable": "true"}
+            cluster.java_broker("a", namesrv, release, **recalls)
+        if wanted := [name for name in features if not rows or name in rows]:
             return tried_twice(lambda names: our_features(folder, namesrv.address, names), wanted)
         return {}
 

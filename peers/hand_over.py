@@ -7,12 +7,15 @@ messages of every kind are left behind that the next broker has to see through:
     delayed         not due yet
     transaction     undecided; the next broker has to ask the producer
     retry           failed once, on its way back
+    timer           for a time after the next broker's start (RocketMQ 5)
+    popped          taken and not acknowledged; their neighbours were (RocketMQ 5)
 
 The consumer group goes on at its offsets. Over clean stops every message has to arrive exactly
 once; after a kill once or twice, for offsets are stored every few seconds only.
 """
 
 import asyncio
+import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -31,15 +34,20 @@ from rocketq.aio import (
     Message,
     MessageExt,
     RocketqError,
+    SimpleConsumer,
     TransactionProducer,
     TransactionState,
     run,
 )
 
-TURNS = 3
+TURNS = int(os.environ.get("ROCKETQ_PEERS_TURNS", "3"))
 TOPIC = "HandedOver"
 GROUP = "HandOverGroup"
 KINDS = ("plain", "batch", "delayed", "transaction", "retry")
+POP_TOPIC = "HandedOverByPop"
+POP_GROUP = "HandOverPoppers"
+TIMER_S = 15.0
+INVISIBLE_S = 15.0
 DELAY_LEVEL = 3  # 10 s: longer than a broker takes to stop
 WITHIN_S = 90.0
 NOTED_WITHIN_S = 11.0  # both sides store their offsets every 5 or 10 s
@@ -56,6 +64,8 @@ class Ledger:
     stored: dict[str, str] = field(default_factory=dict)
     """Body -> where it is stored, of plain messages."""
     received: Counter[str] = field(default_factory=Counter)
+    acknowledged: set[str] = field(default_factory=set)
+    """Popped, and done before the broker ended: these must not come again."""
     failed_once: set[str] = field(default_factory=set)
 
     async def consume(self, message: MessageExt) -> None:
@@ -88,6 +98,55 @@ class Ledger:
         }
 
 
+async def leave_popped(trial: Trial, ledger: Ledger, producer: TransactionProducer) -> None:
+    """Messages that are popped; half of them are acknowledged, the others time out later."""
+    names = {f"popped-{ledger.turn}-{number}" for number in range(6)}
+    for name in sorted(names):
+        await producer.send(Message(POP_TOPIC, name.encode()))
+    taken: set[str] = set()
+    async with popper(trial) as consumer:
+
+        async def has_taken() -> bool:
+            for message in await consumer.receive(invisible_s=INVISIBLE_S, wait_s=5):
+                name = message.body.decode()
+                taken.add(name)
+                if name not in names or name[-1] not in "024":
+                    await consumer.ack(message)
+                    ledger.acknowledged.add(name)
+                    ledger.received[name] += 1
+            return names <= taken
+
+        await until(has_taken, "popped messages", WITHIN_S)
+    ledger.sent |= dict.fromkeys(names, "")
+
+
+def popper(trial: Trial) -> SimpleConsumer:
+    return SimpleConsumer(POP_GROUP, namesrv=trial.namesrv, topics=POP_TOPIC, consume_from="first")
+
+
+async def take_popped(trial: Trial, ledger: Ledger, may_double: bool) -> Outcome:
+    """What the last broker had given out and was not acknowledged, and nothing else."""
+    again: list[str] = []
+    async with popper(trial) as consumer:
+
+        async def has_all() -> bool:
+            for message in await consumer.receive(invisible_s=60, wait_s=2):
+                name = message.body.decode()
+                if name in ledger.acknowledged:
+                    again.append(name)
+                ledger.received[name] += 1
+                ledger.acknowledged.add(name)
+                await consumer.ack(message)
+            return ledger.is_complete("popped")
+
+        try:
+            await until(has_all, "popped messages", WITHIN_S)
+        except AssertionError:
+            return Outcome(False, f"missing: {sorted(ledger.missing('popped'))}")
+    # A killed broker has not written the offsets of its last seconds.
+    return Outcome(may_double or not again, f"acknowledged, and came again: {again}")
+
+
 async def leave_behind(trial: Trial, ledger: Ledger, producer: TransactionProducer) -> None:
     """Messages of every kind but retry, nobody there to consume them."""
     turn = ledger.turn
@@ -108,11 +167,20 @@ async def leave_behind(trial: Trial, ledger: Ledger, producer: TransactionProduc
         ledger.sent[body] = (await producer.send(message)).msg_id
 
 
+async def leave_timers(ledger: Ledger, producer: TransactionProducer) -> None:
+    for number in range(5):
+        body = f"timer-{ledger.turn}-{number}"
+        message = Message(TOPIC, body.encode(), delay=TIMER_S + number / 2)
+        ledger.sent[body] = (await producer.send(message)).msg_id
+
+
 async def undecided(message: Message, argument: object) -> TransactionState:
     return TransactionState.UNKNOWN
 
 
-async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, Outcome]:
+async def one_turn(
+    namesrv: str, ledger: Ledger, may_double: bool, is_five: bool
+) -> dict[str, Outcome]:
     """Everything the last broker left behind, found under this one; then new things are left."""
     found: dict[str, Outcome] = {}
     async with Trial(namesrv) as trial:
@@ -131,7 +199,9 @@ async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, 
             found["index and ids"] = await look_at_earlier(namesrv, ledger)
         consumer = trial.consumer(GROUP, ledger.consume, topics=TOPIC)
         async with consumer:
-            for kind in KINDS:
+            if is_five and ledger.turn:
+                found["popped"] = await take_popped(trial, ledger, may_double)
+            for kind in (*KINDS, "timer") if is_five else KINDS:
                 wanted = f"{kind} messages of turn {ledger.turn - 1}"
                 try:
                     await until(partial(ledger.is_complete, kind), wanted, WITHIN_S)
@@ -153,6 +223,9 @@ async def one_turn(namesrv: str, ledger: Ledger, may_double: bool) -> dict[str, 
             failing = {f"retry-{ledger.turn}-{number}" for number in range(2)}
             await until(lambda: failing <= ledger.failed_once, "first attempts", WITHIN_S)
         await leave_behind(trial, ledger, producer)
+        if is_five:
+            await leave_timers(ledger, producer)
+            await leave_popped(trial, ledger, producer)
     return found
 
 
@@ -188,7 +261,7 @@ def take_turns(folder: Path, release: str, *, by_kill: bool) -> dict[str, dict[s
             side = JAVA if turn % 2 == 0 else ROCKETQ
             broker = start(cluster, side, namesrv, release)
             try:
-                found = run(one_turn(namesrv.address, ledger, by_kill))
+                found = run(one_turn(namesrv.address, ledger, by_kill, release == java.V5))
             except AssertionError as failure:
                 found = {"plain": Outcome(False, str(failure))}
             if turn:

@@ -10,11 +10,13 @@ import sys
 import time
 import traceback
 
-from peers.sdk import consuming, looking, sending
+from peers.sdk import consuming, later, looking, sending
 from peers.sdk.trial import Feature, Trial
 from rocketq.aio import run
 
-FEATURES: dict[str, Feature] = sending.FEATURES | consuming.FEATURES | looking.FEATURES
+FEATURES: dict[str, Feature] = (
+    sending.FEATURES | consuming.FEATURES | looking.FEATURES | later.FEATURES
+)
 
 
 async def attempt(name: str, namesrv: str) -> bool:
