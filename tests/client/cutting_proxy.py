@@ -24,7 +24,8 @@ from rocketq.remoting.wire.command import Command
 
 
 class CuttingProxy:
-    """Passes bytes on, both ways; each connection only so many, while `budget` is set."""
+    """Passes bytes on, both ways; each connection only so many, while `budget` is set, and
+    each piece after a time of up to `delay_s`."""
 
     def __init__(self, target: str, seed: int) -> None:
         host, _, port = target.rpartition(":")
@@ -33,6 +34,7 @@ class CuttingProxy:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.budget: int | None = None
+        self.delay_s = 0.0
         self.cuts = 0
 
     @property
@@ -80,6 +82,8 @@ class CuttingProxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int] | None
     ) -> None:
         while data := await reader.read(65536):
+            if self.delay_s:
+                await asyncio.sleep(self._chance.uniform(0, self.delay_s))
             if left is not None:
                 data = data[: left[0]]
                 left[0] -= len(data)

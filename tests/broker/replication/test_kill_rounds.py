@@ -186,7 +186,7 @@ async def rounds(folder: Path, count: int, seed: int) -> None:
 
             await more(0)
             for _ in range(count):
-                what = chance.choice(["master", "slave", "cut", "trickle"])
+                what = chance.choice(["master", "slave", "cut", "trickle", "delay"])
                 if what == "cut":
                     proxy.cut_all()
                 elif what == "trickle":
@@ -195,6 +195,13 @@ async def rounds(folder: Path, count: int, seed: int) -> None:
                     await asyncio.sleep(0.5)
                     proxy.budget = None
                     proxy.cut_all()
+                elif what == "delay":
+                    proxy.delay_s = chance.choice([0.02, 0.1, 1.5])  # the last: too late to count
+                    await asyncio.sleep(1.0)
+                    if chance.random() < 0.5:
+                        slave.end()  # while much is on its way
+                        await slave.start()
+                    proxy.delay_s = 0.0
                 else:
                     member = master if what == "master" else slave
                     member.end()
