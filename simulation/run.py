@@ -1,0 +1,203 @@
+"""One plan from beginning to end."""
+
+import asyncio
+import hashlib
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rocketq.aio import PullConsumer
+from rocketq.client.consumer.pull_result import PullStatus
+from simulation.checks import broken_promises
+from simulation.cluster import NAMESRV, Cluster
+from simulation.faults import Faults
+from simulation.history import History
+from simulation.loop import SimulatedLoop
+from simulation.plan import Plan, Shape
+from simulation.process import Process
+from simulation.workload import TOPIC, Workload
+
+_CALM_S: Final = 120.0
+"""How long a healed cluster may take until everything is delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run has shown."""
+
+    plan: Plan
+    findings: list[str]
+    digest: str
+    """The same for equal histories."""
+    sends: int
+    acknowledged: int
+    deliveries: int
+    simulated_s: float
+    real_s: float
+    steps: int
+    history: History
+
+
+def run(plan: Plan) -> Outcome:
+    """Run a plan and check its history."""
+    began = time.perf_counter()
+    chance = random.Random(f"run {plan.seed}")
+    with _folder() as folder, _decided_by(chance):
+        loop = SimulatedLoop(chance)
+        cluster = Cluster(loop, chance, folder, plan.shape)
+        simulation = _Run(plan, cluster)
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(simulation.main())
+        history = cluster.history
+        findings = simulation.findings + broken_promises(history, plan.shape)
+        return Outcome(
+            plan=plan,
+            findings=findings,
+            digest=_digest(history, loop.steps),
+            sends=len(history.sends),
+            acknowledged=sum(send.is_acknowledged for send in history.sends.values()),
+            deliveries=len(history.deliveries),
+            simulated_s=loop.time(),
+            real_s=time.perf_counter() - began,
+            steps=loop.steps,
+            history=history,
+        )
+
+
+class _Run:
+    def __init__(self, plan: Plan, cluster: Cluster) -> None:
+        self.findings: list[str] = []
+        self._plan = plan
+        self._cluster = cluster
+        self._workload = Workload(cluster, plan.pause_s)
+
+    async def main(self) -> None:
+        cluster, plan = self._cluster, self._plan
+        cluster.add_namesrv()
+        cluster.add_brokers()
+        cluster.add("reader", "10.0.3.1", self._read)
+        producers = [f"producer-{number}" for number in range(plan.producers)]
+        consumers = [f"consumer-{number}" for number in range(plan.consumers)]
+        for number, name in enumerate(producers):
+            cluster.add(name, f"10.0.2.{number + 1}", self._workload.produce)
+        for number, name in enumerate(consumers):
+            cluster.add(name, f"10.0.2.{number + 101}", self._workload.consume)
+        for name in cluster.names:
+            if name != "reader":
+                cluster.start(name)
+        faults = asyncio.ensure_future(Faults(cluster).run(plan.faults))
+        await asyncio.sleep(plan.seconds)
+        self._workload.is_over = True
+        await faults
+        await self._calm_down(producers, consumers)
+
+    async def _calm_down(self, producers: list[str], consumers: list[str]) -> None:
+        """Let everybody finish, with nothing in the way any more."""
+        cluster = self._cluster
+        for name in cluster.names:
+            process = None if name == "reader" else cluster.program(name)
+            if process is not None and process.is_alive and process.error is not None:
+                cluster.note(f"{name} ended: {process.error!r}")
+                if name not in producers:
+                    self._check_end(name, process)
+                    cluster.kill(name)
+                    cluster.start_again(name)
+        await asyncio.sleep(60)
+        deadline = cluster.loop.time() + _CALM_S
+        while True:
+            cluster.history.final.clear()
+            cluster.start("reader")
+            await cluster.ready("reader")
+            cluster.kill("reader")
+            findings = broken_promises(cluster.history, self._plan.shape)
+            if not findings or cluster.loop.time() > deadline:
+                break
+            await asyncio.sleep(30)
+        if self._plan.shape is Shape.PAIR:
+            self._compare_logs()
+
+    def _check_end(self, name: str, process: Process) -> None:
+        """A broker may give up when its disk fails; nothing else may end by itself."""
+        if not isinstance(process.error, OSError):
+            self.findings.append(f"{name} ended by itself: {process.error!r}")
+
+    async def _read(self, process: Process) -> None:
+        """Read every queue from its beginning to its end."""
+        async with PullConsumer(
+            "reading", namesrv=NAMESRV, instance_name="reader", client_ip=process.host.address
+        ) as consumer:
+            for queue in sorted(await _queues(consumer)):
+                messages: list[tuple[int, str]] = []
+                offset = await _retried(lambda queue=queue: consumer.min_offset(queue))
+                end = await _retried(lambda queue=queue: consumer.max_offset(queue))
+                while offset < end:
+                    result = await _retried(
+                        lambda queue=queue, offset=offset: consumer.pull(queue, offset, max_messages=1000)
+                    )
+                    if result.status is not PullStatus.FOUND:
+                        break
+                    messages += [(each.queue_offset, each.keys[0]) for each in result.messages]
+                    offset = result.next_offset
+                self._cluster.history.final[queue] = messages
+        self._cluster.is_usable("reader")
+
+    def _compare_logs(self) -> None:
+        master, slave = (
+            b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
+            for root in (
+                self._cluster.disk(name).root for name in ("broker-a", "broker-a-slave")
+            )
+        )
+        held = slave.rstrip(b"\0")
+        self._cluster.history.slave_is_prefix = master[: len(held)] == held
+
+
+async def _retried(ask):  # type: ignore[no-untyped-def]
+    for _ in range(200):
+        try:
+            return await ask()
+        except Exception:
+            await asyncio.sleep(3)
+    return await ask()
+
+
+async def _queues(consumer: PullConsumer):  # type: ignore[no-untyped-def]
+    return await _retried(lambda: consumer.message_queues(TOPIC))
+
+
+def _digest(history: History, steps: int) -> str:
+    text = repr((steps, history.sends, history.deliveries, history.final))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    folder = tempfile.mkdtemp(prefix="simulation-", dir=memory if memory.is_dir() else None)
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _decided_by(chance: random.Random) -> Iterator[None]:
+    """Let everything that asks for chance get it from here."""
+    made = random.Random
+    random.seed(chance.random())
+
+    class Seeded(made):  # type: ignore[misc, valid-type]
+        def __init__(self, seed: object = None) -> None:
+            super().__init__(chance.random() if seed is None else seed)
+
+    random.Random = Seeded  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        random.Random = made  # type: ignore[misc]
