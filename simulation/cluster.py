@@ -6,8 +6,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
+from rocketq.aio import SendResult
 from rocketq.broker import Broker, BrokerConfig
-from rocketq.namesrv import NamesrvConfig, NameServer
+from rocketq.message.ids import parse_offset_message_id
+from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import BrokerRole, FlushDiskType, StoreConfig
 from simulation.disk import SimulatedDisk
 from simulation.history import History, Incident
@@ -20,6 +22,7 @@ NAMESRV: Final = "10.0.0.1:9876"
 _START_MS: Final = 1_800_000_000_000
 _PORT: Final = 10911
 _HA_PORT: Final = 10912
+_LOG_FILE_SIZE: Final = 128 * 1024
 
 Main = Callable[[Process], Coroutine[Any, Any, None]]
 
@@ -94,6 +97,19 @@ class Cluster:
             self._disks[name] = SimulatedDisk(self._folder / name, self.chance)
         return self._disks[name]
 
+    def is_on_slave(self, key: str, result: SendResult) -> bool:
+        """Whether the slave's files, in its memory at least, hold a message; true without one."""
+        if self._shape is not Shape.PAIR:
+            return True
+        _, _, position = parse_offset_message_id(result.offset_msg_id)
+        start = position // _LOG_FILE_SIZE * _LOG_FILE_SIZE
+        path = self.disk("broker-a-slave").root / "commitlog" / f"{start:020}"
+        if not path.exists():
+            return False
+        with open(path, "rb") as file:
+            file.seek(position - start)
+            return key.encode() in file.read(8 * 1024)
+
     # What happens to them
 
     def kill(self, name: str, *, power: bool = False) -> None:
@@ -157,7 +173,7 @@ class Cluster:
 
     async def _run_broker(self, process: Process, role: BrokerRole, broker_id: int) -> None:
         disk = self.disk(process.name)
-        is_sync = self._shape is Shape.SYNC_FLUSH
+        is_sync = self._shape is not Shape.ASYNC_FLUSH
         broker = Broker(
             BrokerConfig(
                 broker_cluster_name="simulated",
@@ -173,7 +189,7 @@ class Cluster:
             ),
             StoreConfig(
                 store_path_root_dir=str(disk.root),
-                mapped_file_size_commit_log=128 * 1024,
+                mapped_file_size_commit_log=_LOG_FILE_SIZE,
                 mapped_file_size_consume_queue=20 * 200,
                 max_hash_slot_num=50,
                 max_index_num=400,

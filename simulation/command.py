@@ -8,7 +8,8 @@ import sys
 import time
 import traceback
 
-from simulation.plan import Shape, make_plan
+from simulation.mutants import MUTANTS
+from simulation.plan import Plan, Shape, make_plan
 from simulation.run import Outcome, run
 
 
@@ -22,7 +23,8 @@ def main() -> None:
     began = time.perf_counter()
     failures, simulated_s = 0, 0.0
     for seed in seeds:
-        outcome = run_apart(seed, options.minutes * 60, options.shape, options.verbose)
+        plan = make_plan(seed, options.minutes * 60, options.shape)
+        outcome = run_apart(plan, mutant=options.mutant, verbose=options.verbose)
         if isinstance(outcome, str):
             print(f"seed {seed}: {outcome}")
             failures += 1
@@ -31,6 +33,8 @@ def main() -> None:
         failures += bool(outcome.findings)
         if outcome.findings or options.seeds == 1 or options.verbose:
             _tell(outcome, options.verbose)
+        if outcome.findings and options.first:
+            break
     print(
         f"{len(seeds)} seeds, {failures} with findings; {simulated_s:.0f} s simulated "
         f"in {time.perf_counter() - began:.0f} s"
@@ -43,15 +47,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, one after the other")
     parser.add_argument("--minutes", type=float, default=1.0, help="simulated minutes of each")
-    parser.add_argument("--shape", type=Shape.__getitem__, choices=list(Shape), default=None)
+    parser.add_argument(
+        "--shape", type=Shape.__getitem__, default=None, help="SYNC_FLUSH, ASYNC_FLUSH, PAIR"
+    )
+    parser.add_argument("--first", action="store_true", help="stop at the first finding")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="with this mistake planted")
     parser.add_argument("--verbose", action="store_true", help="show incidents and logs")
     return parser.parse_args()
 
 
-def run_apart(
-    seed: int, seconds: float, shape: Shape | None = None, verbose: bool = False
-) -> Outcome | str:
-    """Run a seed in a process of its own, which takes everything along that it has left."""
+def run_apart(plan: Plan, *, mutant: str | None = None, verbose: bool = False) -> Outcome | str:
+    """Run a plan in a process of its own, which takes everything along that it has left."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -59,7 +65,9 @@ def run_apart(
             level=logging.INFO if verbose else logging.CRITICAL, format="%(name)s %(message)s"
         )
         try:
-            answer: Outcome | str = run(make_plan(seed, seconds, shape))
+            if mutant is not None:
+                MUTANTS[mutant]()
+            answer: Outcome | str = run(plan)
         except BaseException:
             answer = "the simulation failed\n" + traceback.format_exc()
         with open(writing, "wb") as pipe:

@@ -61,6 +61,8 @@ class History:
     outcomes: dict[str, str] = field(default_factory=dict)
     """How each transaction was decided."""
     slave_is_prefix: bool = True
+    not_on_slave: list[str] = field(default_factory=list)
+    """Messages that a slave did not have when they were acknowledged."""
 
     def begin(self, producer: str, key: str, at_s: float) -> Send:
         send = self.sends[key] = Send(key, at_s)

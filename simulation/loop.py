@@ -81,7 +81,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return super().call_soon(process.run, callback, args, context=context)
 
     def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         self.steps += 1
         process = current.get() if context is None else context.get(current)
@@ -109,7 +113,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # Network
 
-    async def getaddrinfo(self, host: Any, port: Any, **how: Any) -> list[Any]:  # type: ignore[override]
+    async def getaddrinfo(self, host: Any, port: Any, **how: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port or 0))]
 
     async def create_connection(  # type: ignore[override]
@@ -123,9 +127,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.network.listen(protocol_factory, port)
 
 
-def _make_task(
-    loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any
-) -> asyncio.Task[Any]:
+def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> asyncio.Task[Any]:
     task = asyncio.Task(coroutine, loop=loop, **how)
     context = how.get("context")
     process: Process | None = current.get() if context is None else context.get(current)

@@ -127,10 +127,11 @@ class Network:
         process = _here()
         source = process.host.address
         goal = self._hosts.get(address)
-        while goal is None or not (
+        while goal is None or not (  # noqa: ASYNC110 - the network tells nobody when it is back
             goal.has_power and self.is_open(source, address) and self.is_open(address, source)
         ):
-            await asyncio.sleep(0.5)  # the first packet is sent again; the caller gives up
+            # The first packet is sent again, until the caller gives up.
+            await asyncio.sleep(0.5)
         await asyncio.sleep(self.delay(source, address) + self.delay(address, source))
         server = self.listeners.get((address, port))
         if server is None or not goal.has_power:
@@ -327,9 +328,9 @@ class End(asyncio.Transport):
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             while data:
-                buffer = protocol.get_buffer(-1)
+                buffer = memoryview(protocol.get_buffer(-1))
                 size = min(len(buffer), len(data))
-                memoryview(buffer)[:size] = data[:size]
+                buffer[:size] = data[:size]
                 protocol.buffer_updated(size)
                 data = data[size:]
         else:

@@ -13,7 +13,7 @@ class Shape(Enum):
 
     SYNC_FLUSH = "one broker, SYNC_FLUSH: nothing acknowledged is ever lost"
     ASYNC_FLUSH = "one broker, ASYNC_FLUSH: a loss of power may take the last seconds"
-    PAIR = "SYNC_MASTER and SLAVE, inSyncReplicas=2: either of them holds everything"
+    PAIR = "SYNC_MASTER and SLAVE, SYNC_FLUSH, inSyncReplicas=2: either of them holds everything"
 
 
 class FaultKind(Enum):
@@ -46,7 +46,8 @@ class Fault:
     amount: int = 0
 
     def __str__(self) -> str:
-        return f"{self.at_s:9.3f} {self.kind.value:<13} {self.target} {self.other} {self.lasts_s:.3f} s"
+        what = f"{self.kind.value:<13} {self.target} {self.other}"
+        return f"{self.at_s:9.3f} {what} {self.lasts_s:.3f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,9 @@ def _faults(
     chance: random.Random, shape: Shape, seconds: float, producers: int, consumers: int
 ) -> tuple[Fault, ...]:
     brokers = ["broker-a", "broker-a-slave"] if shape is Shape.PAIR else ["broker-a"]
-    clients = [f"producer-{n}" for n in range(producers)] + [f"consumer-{n}" for n in range(consumers)]
+    clients = [f"producer-{n}" for n in range(producers)] + [
+        f"consumer-{n}" for n in range(consumers)
+    ]
     every_s = chance.choice((1.0, 4.0, 15.0))
     kinds = chance.sample(list(FaultKind), chance.randint(2, len(FaultKind)))
     faults = []

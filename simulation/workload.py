@@ -45,6 +45,8 @@ class Workload:
                 else:
                     send.status = result.status.name
                     send.spot = (result.queue, result.queue_offset)
+                    if send.is_acknowledged and not self._cluster.is_on_slave(key, result):
+                        history.not_on_slave.append(key)
                 send.ended_s = loop.time()
 
     async def consume(self, process: Process) -> None:

@@ -33,6 +33,16 @@ def test_what_is_committed_is_found(tmp_path: Path) -> None:
     assert offsets.stored("group", "topic") == {0: 25, 1: 24}
 
 
+def test_no_group_stays_ahead_of_a_log_that_has_lost_its_end(tmp_path: Path) -> None:
+    offsets = offsets_in(tmp_path)
+    offsets.commit("group", "topic", 0, 25)
+    offsets.commit("group", "topic", 1, 3)
+
+    offsets.follow_log(lambda topic, queue_id: 20)
+
+    assert offsets.stored("group", "topic") == {0: 20, 1: 3}
+
+
 def test_a_negative_offset_means_nothing_was_consumed_and_is_not_stored(tmp_path: Path) -> None:
     offsets = offsets_in(tmp_path)
     offsets.commit("group", "topic", 0, 7)

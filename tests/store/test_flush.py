@@ -28,6 +28,28 @@ async def test_with_async_flush_there_is_nothing_to_wait_for(tmp_path: Path) -> 
         assert bodies(store) == [b"body"]
 
 
+class FolderDisk(Disk):
+    """Remembers which directories were synced."""
+
+    def __init__(self) -> None:
+        self.folders: list[Path] = []
+
+    def sync_folder(self, folder: Path) -> None:
+        self.folders.append(folder)
+        super().sync_folder(folder)
+
+
+async def test_what_is_durable_has_a_durable_name(tmp_path: Path) -> None:
+    disk = FolderDisk()
+    async with MessageStore(sync_config(tmp_path), disk=disk) as store:
+        disk.folders.clear()
+        durable = store.durable(store.append(message()).end)
+        assert durable is not None
+        assert await durable is PutStatus.PUT_OK
+        assert tmp_path / "commitlog" in disk.folders
+        assert tmp_path in disk.folders
+
+
 async def test_the_log_is_flushed_at_intervals(tmp_path: Path) -> None:
     config = small_config(tmp_path, flush_interval_commit_log=1, flush_commit_log_least_pages=1)
     async with MessageStore(config) as store:

@@ -528,6 +528,7 @@ class Broker:
             nullcontext() if is_monitored_elsewhere else monitoring.serving(turns),
             store,
             running("watch on the disk", disk_watch.run) if monitoring.is_on else nullcontext(),
+            _progress_within(store, offsets, roles),
             _kept_on_disk(topics, groups, offsets, ordered, directory),
             running("consumer offsets", OffsetSaving(live, offsets, ordered).run),
             running("statistics", stats.run),
@@ -609,6 +610,17 @@ def _merged(*parts: Handlers) -> Handlers:
         assert not routes.keys() & part.keys(), sorted(routes.keys() & part.keys())
         routes |= part
     return routes
+
+
+@asynccontextmanager
+async def _progress_within(
+    store: MessageStore, offsets: ConsumerOffsets, roles: RoleHolder
+) -> AsyncIterator[None]:
+    """Begin with no group ahead of the log. A slave's groups may be: its master knows them."""
+    report = store.recovery
+    if report is not None and report.may_lack_its_end and not roles.current.is_slave:
+        offsets.follow_log(store.max_offset)
+    yield
 
 
 @asynccontextmanager

@@ -91,6 +91,19 @@ class ConsumerOffsets:
             self._version.advance()
         return True
 
+    def follow_log(self, end_of: Callable[[str, int], int]) -> None:
+        """Take back what lies behind the ends of the queues, after a crash.
+
+        A crash may take messages that groups had consumed. Their numbers are given to new
+        ones, which nobody would get.
+        """
+        for key, queues in list(self._offsets.items()):
+            topic, group = parts_of(key)
+            for queue_id, offset in list(queues.items()):
+                end = end_of(topic, queue_id)
+                if offset > end:
+                    self.commit(group, topic, queue_id, end, "the log, which ends there")
+
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The next offset to consume, or -1 where nothing is stored."""
         key = key_of(group, topic)

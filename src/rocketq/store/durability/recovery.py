@@ -51,6 +51,8 @@ class RecoveryReport:
 
     is_clean: bool
     """Whether the store had been closed in good order."""
+    may_lack_its_end: bool = False
+    """Whether messages may be gone that were there: the computer has stopped since."""
     start: int = 0
     """Where reading the log began."""
     end: int = 0
@@ -112,9 +114,10 @@ class Recovery:
             self._log.end_at(0)
             return report
         progress = self._checkpoint.progress
+        report.may_lack_its_end = crashed and (progress is None or not progress.is_same_boot)
         if self._index is not None:
             self._index.fit_to_log(self._log.segments[-1].end)
-        if self._index is not None and crashed and (progress is None or not progress.is_same_boot):
+        if self._index is not None and report.may_lack_its_end:
             self._index.rebuild_last(_NO_END)
         report.start = self._start(crashed)
         logger.info(

@@ -51,6 +51,7 @@ class Segment:
         "_mapping",
         "_view",
         "holder",
+        "new_folder",
         "path",
         "size",
         "start",
@@ -63,6 +64,8 @@ class Segment:
         self.size = size
         self.used = True
         self.holder: Holder | None = None
+        self.new_folder: Path | None = None
+        """Where its name was made and may not be on the disk; `sync` sees to it."""
         self._disk = disk
         self._descriptor: _Descriptor | None = None
         self._mapping: mmap.mmap | None = None
@@ -170,6 +173,11 @@ class Segment:
         except FileNotFoundError:
             return  # deleted meanwhile: nothing left to make durable
         self._disk.sync(held.number)
+        if self.new_folder is not None:
+            # A file whose name is lost is lost. The folder itself may be as new.
+            self._disk.sync_folder(self.new_folder)
+            self._disk.sync_folder(self.new_folder.parent)
+            self.new_folder = None
 
     def unmap(self) -> None:
         """Let go of the memory; slices that readers hold keep it until they are dropped."""

@@ -273,7 +273,9 @@ class CommitLog:
         if path.exists():
             # Not one of ours, or it would be in the row. Nobody knows what is in it.
             logger.error("%s is in the way: moved to %s", path, self._aside.take_file(path))
-        return self._segments.create(start, path.parent)
+        segment = self._segments.create(start, path.parent)
+        segment.new_folder = path.parent
+        return segment
 
     def _attach(self, segment: Segment) -> None:
         segment.hold_open()
