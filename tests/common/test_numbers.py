@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketq.common.numbers import (
@@ -19,6 +19,10 @@ INT64 = 2**63
 
 
 @given(st.integers(-(2**70), 2**70))
+@example(2**63)
+@example(-(2**63) - 1)
+@example(2**31)
+@example(-(2**31) - 1)
 def test_a_number_is_read_as_far_as_its_type_goes(number: int) -> None:
     fits_32, fits_64 = -INT32 <= number < INT32, -INT64 <= number < INT64
     for text in (str(number), str(number).encode()):

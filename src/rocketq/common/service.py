@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
 
 BackgroundLoop = Callable[[asyncio.Event], Awaitable[None]]
 """Works until the event it is handed is set, then finishes what it has begun and returns."""
@@ -36,3 +38,25 @@ async def asked_to_stop(stop: asyncio.Event, within_s: float) -> bool:
     except TimeoutError:
         return stop.is_set()
     return True
+
+
+class AsyncLife:
+    """What has a start and an end, and can be used with `async with`."""
+
+    async def start(self) -> None:
+        raise AssertionError("each has its own")
+
+    async def close(self) -> None:
+        raise AssertionError("each has its own")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

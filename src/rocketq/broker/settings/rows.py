@@ -1,9 +1,13 @@
 """What is known about a setting besides its type and its default, which its class has."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import ParamSpec
 
 from rocketq.common.numbers import parse_int64
+
+P = ParamSpec("P")
 
 
 class Standing(Enum):
@@ -76,25 +80,15 @@ def live(
     )
 
 
-def at_start(
-    key: str,
-    meaning: str,
-    lowest: int | None = None,
-    highest: int | None = None,
-    *,
-    choices: tuple[str, ...] = (),
-    ours: bool = False,
-) -> Row:
-    """It counts, as it was when the broker started."""
-    return Row(
-        key=key,
-        meaning=meaning,
-        standing=Standing.AT_START,
-        lowest=lowest,
-        highest=highest,
-        choices=choices,
-        is_ours=ours,
-    )
+def _as_at_start(counts: Callable[P, Row]) -> Callable[P, Row]:
+    def at_start(*arguments: P.args, **more: P.kwargs) -> Row:
+        """It counts, as it was when the broker started."""
+        return replace(counts(*arguments, **more), standing=Standing.AT_START)
+
+    return at_start
+
+
+at_start = _as_at_start(live)
 
 
 def not_there(key: str, meaning: str, *harmless: str) -> Row:

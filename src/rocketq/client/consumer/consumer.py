@@ -1,13 +1,13 @@
 """What the public consumers have in common: their group, their life, names of queues."""
 
-from types import TracebackType
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.consumer.member import Member
 from rocketq.client.consumer.options import GroupConfig
 from rocketq.client.consumer.subscription import Subscriptions
 from rocketq.client.errors import ClientClosed, ClientNotStarted, InvalidSettings, InvalidState
+from rocketq.common.service import AsyncLife
 from rocketq.message.names import (
     DEFAULT_CONSUMER_GROUP,
     unwrap_namespace,
@@ -19,7 +19,7 @@ from rocketq.message.queue import MessageQueue
 M = TypeVar("M", bound=Member)
 
 
-class Consumer(Generic[M]):
+class Consumer(AsyncLife, Generic[M]):
     """A member of a consumer group, once it is started. Belongs to the loop that starts it."""
 
     _KIND: ClassVar[str]
@@ -85,18 +85,6 @@ class Consumer(Generic[M]):
 
     async def _close_session(self, session: M) -> None:
         await session.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def _running(self) -> M:
         if self._session is None:

@@ -28,8 +28,7 @@ import typing
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 import orjson
 
@@ -42,6 +41,7 @@ from rocketq.client.producer.options import ProducerOptions
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.request_reply import reply_to
 from rocketq.client.producer.result import SendResult
+from rocketq.common.service import AsyncLife
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.properties.codec import PropertyName
 
@@ -66,7 +66,7 @@ class SendOptions(TypedDict, total=False):
     """Messages with the same text keep their order (they share a queue)."""
 
 
-class Template:
+class Template(AsyncLife):
     """One producer and any number of listeners, started and stopped together."""
 
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
@@ -94,18 +94,6 @@ class Template:
         running, self._running = self._running, None
         if running is not None:
             await running.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[None]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from rocketq.client.cluster.instance import ClientInstance
@@ -36,6 +35,7 @@ from rocketq.client.producer.result import SendResult, split_result
 from rocketq.client.producer.selectors import QueueChoice, QueueSelector, by_hash
 from rocketq.client.producer.sender import Sender
 from rocketq.client.trace.trace import PRODUCE, Trace, trace_group
+from rocketq.common.service import AsyncLife
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import (
     DEFAULT_PRODUCER_GROUP,
@@ -50,7 +50,7 @@ from rocketq.remoting.headers import CheckTransactionState
 logger = logging.getLogger(__name__)
 
 
-class Producer:
+class Producer(AsyncLife):
     """Sends messages. Belongs to the event loop it was started on."""
 
     @explained_by(ProducerConfig)
@@ -136,18 +136,6 @@ class Producer:
         if self._owns_instance:
             await self._instance.unregister_producer(self._group)
             await self._instance.release()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def flush(self) -> None:
         """Wait until every message accepted so far is sent or has failed."""

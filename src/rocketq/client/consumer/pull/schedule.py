@@ -23,12 +23,12 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from rocketq.client.callbacks import check_takes, comes_from_outside
 from rocketq.client.consumer.pull.consumer import PullConsumer
 from rocketq.client.errors import InvalidState, MissingListener
+from rocketq.common.service import AsyncLife
 from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class PullTurn:
     """When the queue is to have its next turn."""
 
 
-class PullSchedule:
+class PullSchedule(AsyncLife):
     """Gives queues their turns. Belongs to the event loop that starts it."""
 
     def __init__(
@@ -115,18 +115,6 @@ class PullSchedule:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
         await self._consumer.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # Turns
 

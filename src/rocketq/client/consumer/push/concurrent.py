@@ -9,10 +9,10 @@ A listener that does not return within the consume timeout loses its messages: t
 and removed, and its late answer is ignored.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from rocketq.client.consumer.offset_store import OffsetStore
@@ -53,22 +53,13 @@ class ConcurrentConsumption(Consumption):
         self._offsets = offsets
         self._send_back = send_back
         self._again: deque[Piece] = deque()
-        self._timers: set[asyncio.TimerHandle] = set()
-        self._send_backs: set[asyncio.Task[None]] = set()
 
     @property
     def has_work(self) -> bool:
-        return bool(self._ready or self._again) and len(self._send_backs) < _MAX_SEND_BACKS
-
-    def arrived(self, process_queue: ProcessQueue) -> None:
-        # A queue that still has waiting messages is in line already.
-        if not process_queue.is_consuming:
-            process_queue.is_consuming = True
-            self._ready.append(process_queue)
-        self.runner.wake()
+        return bool(self._ready or self._again) and len(self._tasks) < _MAX_SEND_BACKS
 
     def next_piece(self) -> Piece | None:
-        if len(self._send_backs) >= _MAX_SEND_BACKS:
+        if len(self._tasks) >= _MAX_SEND_BACKS:
             return None
         while self._again:
             again = self._again.popleft()
@@ -109,7 +100,7 @@ class ConcurrentConsumption(Consumption):
         if piece.process_queue.dropped or piece.is_done:
             return
         if piece.failures and not self._settings.is_broadcasting:
-            self._start_send_back(piece)
+            self._start(self._give_back(piece), f"send-back-{piece.queue}")
             return
         for message, _ in piece.failures:
             logger.warning(
@@ -124,7 +115,7 @@ class ConcurrentConsumption(Consumption):
         self._settle(piece, remaining)
         # At the end of the consumer it is left, uncommitted, to the next owner of the queue.
         if remaining and not self._closing:
-            self._after(self._settings.retry_locally_after_s, piece)
+            self._later(self._settings.retry_locally_after_s, partial(self._again.append, piece))
 
     def _settle(self, piece: Piece, remaining: list[MessageExt]) -> None:
         """Forget what is done of a piece, and move the offset on."""
@@ -138,15 +129,6 @@ class ConcurrentConsumption(Consumption):
             self._offsets.update(process_queue.queue, offset, only_forward=True)
 
     # Sending back
-
-    def _start_send_back(self, piece: Piece) -> None:
-        task = asyncio.create_task(self._give_back(piece), name=f"rocketq-send-back-{piece.queue}")
-        self._send_backs.add(task)
-        task.add_done_callback(self._send_back_ended)
-
-    def _send_back_ended(self, task: asyncio.Task[None]) -> None:
-        self._send_backs.discard(task)
-        self.runner.wake()
 
     async def _give_back(self, piece: Piece) -> None:
         refused: list[MessageExt] = []
@@ -175,15 +157,6 @@ class ConcurrentConsumption(Consumption):
             )
             return False
         return True
-
-    def _after(self, delay_s: float, piece: Piece) -> None:
-        def consume_again() -> None:
-            self._timers.discard(timer)
-            self._again.append(piece)
-            self.runner.wake()
-
-        timer = asyncio.get_running_loop().call_later(delay_s, consume_again)
-        self._timers.add(timer)
 
     # Expiry
 
@@ -219,22 +192,3 @@ class ConcurrentConsumption(Consumption):
             if behind is not None:
                 self._again.append(behind)
                 self.runner.wake()
-
-    async def close(self, timeout_s: float) -> bool:
-        """Wait for listeners and send-backs under way; whether all ended in time."""
-        self._closing = True
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        ended = await self.runner.close(timeout_s)
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-        if self._send_backs:
-            left_s = max(deadline - loop.time(), 0.1)
-            _, running = await asyncio.wait(self._send_backs, timeout=left_s)
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
-                ended = False
-        return ended

@@ -5,9 +5,12 @@ runner asks for pieces; queues take turns, so one with a long backlog does not k
 waiting.
 """
 
+import asyncio
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rocketq.client.callbacks import tell
 from rocketq.client.consumer.process_queue import Piece, ProcessQueue
@@ -37,6 +40,9 @@ class ConsumptionSettings:
 class Consumption:
     """The base of both kinds. Belongs to the consumer's loop."""
 
+    TASKS_S: ClassVar = math.inf
+    """How long the end waits for what was started beside the listeners, at the most."""
+
     def __init__(
         self,
         settings: ConsumptionSettings,
@@ -52,6 +58,8 @@ class Consumption:
         self._statistics = statistics
         self._clock = clock
         self._ready: deque[ProcessQueue] = deque()
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.runner: ListenerRunner = runner_for(
             listener,
@@ -67,13 +75,58 @@ class Consumption:
 
     def arrived(self, process_queue: ProcessQueue) -> None:
         """Messages were put into the queue."""
-        raise AssertionError("each kind of consumption has its own")
+        # A queue that still has waiting messages is in line already.
+        if not process_queue.is_consuming:
+            process_queue.is_consuming = True
+            self._ready.append(process_queue)
+        self.runner.wake()
 
     def next_piece(self) -> Piece | None:
         raise AssertionError("each kind of consumption has its own")
 
     def finished(self, piece: Piece) -> None:
         raise AssertionError("each kind of consumption has its own")
+
+    # What goes on beside the listeners
+
+    def _later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Do something after a while, and see whether there is work then."""
+
+        def do() -> None:
+            self._timers.discard(timer)
+            action()
+            self.runner.wake()
+
+        timer = asyncio.get_running_loop().call_later(delay_s, do)
+        self._timers.add(timer)
+
+    def _start(self, work: Coroutine[object, object, None], name: str) -> None:
+        task = asyncio.create_task(work, name=f"rocketq-{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.runner.wake()
+
+    async def close(self, timeout_s: float) -> bool:
+        """Wait for listeners, and what follows from their answers; whether all ended in time."""
+        self._closing = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        ended = await self.runner.close(timeout_s)
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        if self._tasks:
+            left_s = max(deadline - loop.time(), 0.1)
+            _, running = await asyncio.wait(self._tasks, timeout=min(left_s, self.TASKS_S))
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running)
+                ended = False
+        return ended
 
     def _hand_out(self, piece: Piece) -> Piece:
         piece.process_queue.at_listener += 1

@@ -12,10 +12,10 @@ letters, and the queue goes on behind it.
     LATER, exception       the piece again, after a pause
 """
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Final
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final
 
 from rocketq.client.consumer.offset_store import OffsetStore
 from rocketq.client.consumer.process_queue import NOTHING_TO_COMMIT, Piece, ProcessQueue
@@ -40,6 +40,8 @@ _AFTER_REFUSED_LOCK_S: Final = 3.0
 class OrderlyConsumption(Consumption):
     """Consumes each queue in order, different queues side by side."""
 
+    TASKS_S: ClassVar = 1.0
+
     def __init__(
         self,
         settings: ConsumptionSettings,
@@ -56,14 +58,6 @@ class OrderlyConsumption(Consumption):
         self._offsets = offsets
         self._send_back = send_back
         self._locks = locks
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
-
-    def arrived(self, process_queue: ProcessQueue) -> None:
-        if not process_queue.is_consuming:
-            process_queue.is_consuming = True
-            self._ready.append(process_queue)
-        self.runner.wake()
 
     def next_piece(self) -> Piece | None:
         ready = self._ready
@@ -73,7 +67,7 @@ class OrderlyConsumption(Consumption):
                 process_queue.is_consuming = False
                 continue
             if not self._may_consume(process_queue):
-                self._start(self._lock_again(process_queue))
+                self._start(self._lock_again(process_queue), f"{self._settings.group}-orderly")
                 continue
             piece = process_queue.take(self._settings.batch_size)
             if piece is not None:
@@ -109,7 +103,7 @@ class OrderlyConsumption(Consumption):
         auto_commit = piece.delivery is None or piece.delivery.auto_commit
         if status is ConsumeStatus.LATER:
             if self._has_exhausted(piece.messages):
-                self._start(self._give_up_exhausted(piece))
+                self._start(self._give_up_exhausted(piece), f"{self._settings.group}-orderly")
                 return
             for message in piece.messages:
                 message.reconsume_times += 1
@@ -191,32 +185,4 @@ class OrderlyConsumption(Consumption):
         if delay_s == 0.0:
             self._ready.append(process_queue)  # the runner asks for the next piece by itself
             return
-
-        def resume() -> None:
-            self._timers.discard(timer)
-            self._ready.append(process_queue)
-            self.runner.wake()
-
-        timer = asyncio.get_running_loop().call_later(delay_s, resume)
-        self._timers.add(timer)
-
-    def _start(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work, name=f"rocketq-{self._settings.group}-orderly")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self, timeout_s: float) -> bool:
-        """Wait for listeners under way; whether all ended in time."""
-        self._closing = True
-        ended = await self.runner.close(timeout_s)
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-        if self._tasks:
-            _, running = await asyncio.wait(self._tasks, timeout=1.0)
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
-                ended = False
-        return ended
+        self._later(delay_s, partial(self._ready.append, process_queue))
