@@ -17,7 +17,11 @@ from rocketq.remoting.bodies.connections import (
     ProducerConnection,
     ProducerTable,
 )
-from rocketq.remoting.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from rocketq.remoting.bodies.groups import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
 from rocketq.remoting.bodies.running_info import ConsumerRunningInfo
 from rocketq.remoting.bodies.stats import ConsumeStats, ConsumeStatsList
 from rocketq.remoting.codes import RequestCode, ResponseCode
@@ -27,7 +31,6 @@ from rocketq.remoting.headers import (
     GetConsumerConnectionList,
     GetConsumerRunningInfo,
     GetProducerConnectionList,
-    GetSubscriptionGroupConfig,
 )
 
 
@@ -97,22 +100,22 @@ async def delete(
 
 
 async def configs(api: BrokerApi, group: str) -> list[GroupConfigAt]:
-    """A group's settings on every broker that has it."""
+    """A group's settings on every broker that has it.
+
+    Asked for with all others: a broker that is asked for one group by name makes it.
+    """
     found = []
     for state in await brokers.states(api):
         if state.broker_id != brokers.MASTER_ID:
             continue
-        try:
-            reply = await api.invoke(state.address, GetSubscriptionGroupConfig(group=group))
-        except BrokerRejected:
-            continue
-        found.append(
-            GroupConfigAt(
-                cluster=state.cluster,
-                broker_name=state.broker_name,
-                config=SubscriptionGroupConfig.decode(reply.body),
+        reply = await api.invoke(state.address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        table = SubscriptionGroupWrapper.decode(reply.body).subscription_group_table
+        if group in table:
+            found.append(
+                GroupConfigAt(
+                    cluster=state.cluster, broker_name=state.broker_name, config=table[group]
+                )
             )
-        )
     return found
 
 
