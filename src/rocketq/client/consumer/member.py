@@ -219,6 +219,10 @@ class Member:
     def consumer_status(self, topic: str) -> Mapping[MessageQueue, int]:
         return self.offsets.snapshot(topic)
 
+    def popped_queues(self) -> Iterable[ProcessQueue]:
+        """The queues that are popped; none, unless a kind of consumer does that."""
+        return ()
+
     def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
         return running_info(self, with_stacks=with_stacks)
 

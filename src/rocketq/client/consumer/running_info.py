@@ -23,6 +23,7 @@ from rocketq.common.naming import camel_case
 from rocketq.remoting.bodies.running_info import (
     ConsumerRunningInfo,
     ConsumeStatus,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
 )
 
@@ -54,6 +55,10 @@ class Reporting(Protocol):
 
     def process_queues(self) -> Iterable[ProcessQueue]: ...
 
+    def popped_queues(self) -> Iterable[ProcessQueue]:
+        """Those whose messages are acknowledged one by one."""
+        ...
+
 
 def running_info(member: Reporting, *, with_stacks: bool) -> ConsumerRunningInfo:
     """Everything about one consumer at this moment."""
@@ -77,6 +82,14 @@ def running_info(member: Reporting, *, with_stacks: bool) -> ConsumerRunningInfo
                 process_queue, member.offsets.get(process_queue.queue)
             )
             for process_queue in member.process_queues()
+        },
+        mq_pop_table={
+            process_queue.queue: PopProcessQueueInfo(
+                wait_ack_count=process_queue.count,
+                dropped=process_queue.retired,
+                last_pop_timestamp=process_queue.last_pull_ms,
+            )
+            for process_queue in member.popped_queues()
         },
         status_table={
             topic: _consume_status(member.statistics.topic(topic), now_ms)

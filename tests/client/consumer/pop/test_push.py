@@ -25,7 +25,9 @@ from rocketq.message.record.reader import decode_record
 from rocketq.message.record.writer import new_record
 from rocketq.remoting.bodies.assignment import SetMessageRequestMode
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
+from rocketq.remoting.bodies.running_info import ConsumerRunningInfo
 from rocketq.remoting.codes import RequestCode
+from rocketq.remoting.headers.to_client import GetConsumerRunningInfo
 from rocketq.testing import LocalBroker
 from tests.client.conftest import BrokerUnderTest
 from tests.client.consuming import QUICK, Received, bodies, consuming, send_all
@@ -372,3 +374,39 @@ def test_how_long_a_failed_message_is_hidden(
     clock = ManualClock()
     message = popped_message(reconsume_times=times, born_timestamp=clock.now_ms() - age_s * 1000)
     assert delay_after_failure(message, level, 16, clock.now_ms()) == delay_s
+
+
+async def test_running_info_tells_what_is_popped(
+    broker: BrokerUnderTest, producer: Producer
+) -> None:
+    topic = await broker.new_topic(queues=2)
+    group = await popping_group(broker, topic)
+    await send_all(producer, topic, bodies(3))
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def listener(message: MessageExt) -> None:
+        begun.set()
+        await may_end.wait()
+
+    async with popping(broker, topic, listener, group) as consumer:
+        await begun.wait()
+        try:
+            request = GetConsumerRunningInfo(
+                consumer_group=group, client_id=consumer.client_id, jstack_enable=False
+            )
+
+            async def info() -> ConsumerRunningInfo:
+                reply = await broker.client.api.invoke(await broker.address(), request)
+                return ConsumerRunningInfo.decode(reply.body)
+
+            async def has_all() -> bool:
+                popped = (await info()).mq_pop_table
+                return sum(each.wait_ack_count for each in popped.values()) == 3
+
+            await eventually(has_all, "three that are not acknowledged")
+            ((queue, popped),) = (await info()).mq_pop_table.items()
+            assert (queue.topic, queue.queue_id) == (topic, -1)
+            assert popped.last_pop_timestamp > 0
+            assert not popped.dropped
+        finally:
+            may_end.set()

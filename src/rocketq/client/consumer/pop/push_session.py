@@ -9,7 +9,7 @@ A group pops a topic when its brokers say so (`mqadmin setConsumeMode`, or the s
 defaultMessageRequestMode). The group's retry topic is always pulled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.client.consumer.options import DEFAULT_MAX_RECONSUME_TIMES, PushConfig
@@ -17,6 +17,7 @@ from rocketq.client.consumer.pop.consumption import PopConsumption
 from rocketq.client.consumer.pop.queue import PoppedQueues, PopQueue, PopSettings
 from rocketq.client.consumer.pop.rebalance import BrokerRebalance
 from rocketq.client.consumer.pop.requests import PopRequests
+from rocketq.client.consumer.process_queue import ProcessQueue
 from rocketq.client.consumer.push.concurrent import ConcurrentConsumption
 from rocketq.client.consumer.push.consumption import ConsumptionSettings
 from rocketq.client.consumer.push.listener import Listener
@@ -139,6 +140,9 @@ class PopPushSession(PushSession):
 
     def give_up(self, messages: Sequence[MessageExt]) -> None:
         self._pop_consumption.done(messages)
+
+    def popped_queues(self) -> Iterable[ProcessQueue]:
+        return self._popped.pop_queues()
 
     @property
     def assignment(self) -> Sequence[MessageQueue]:

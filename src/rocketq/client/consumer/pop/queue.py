@@ -219,6 +219,10 @@ class PoppedQueues:
     def queues(self) -> Collection[MessageQueue]:
         return self._held.keys()
 
+    def pop_queues(self) -> list[PopQueue]:
+        """What is held of each."""
+        return [pop_queue for pop_queue, _ in self._held.values()]
+
     async def hold(self, topic: str, mine: Sequence[MessageQueue]) -> bool:
         """Pop exactly these queues of a topic; whether that is a change."""
         changed = await self._release(
