@@ -1,4 +1,4 @@
-"""Brokers in processes of their own, started by `rocketq up --brokers N` or `--replicas N`.
+"""Brokers in processes of their own, started by `rocketq up --brokers N`, `--replicas N` or `--ha`.
 
 A broker is owned by one event loop, so one broker uses one core. More cores of a host are used
 by more brokers, each with a name and a store of its own.
@@ -25,6 +25,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from rocketq.broker import BrokerConfig
@@ -45,7 +46,7 @@ _STOP_WITHIN_S: Final = 30.0
 
 
 class BrokerProcess:
-    """One broker, as its parent sees it."""
+    """One broker, or a controller, as its parent sees it."""
 
     def __init__(
         self, broker_name: str, process: asyncio.subprocess.Process, slave_id: int = 0
@@ -71,7 +72,7 @@ class BrokerProcess:
         addresses = dict(word.split("=", 1) for word in line.split()[1:])
         self.grpc_address = addresses.get("grpc", "")
         self.metrics_url = addresses.get("metrics", "")
-        return addresses["broker"]
+        return addresses.get("broker") or addresses["controller"]
 
     async def stopped(self) -> None:
         """Wait for its end, which nobody wanted; raises why it came."""
@@ -114,7 +115,7 @@ async def broker_processes(
     try:
         for broker, store in configs:
             own_port = None if store.broker_role is BrokerRole.SLAVE else grpc_port
-            processes.append(await _start(broker, store, logs, own_port))
+            processes.append(await start_broker(broker, store, logs, own_port))
             if own_port:
                 grpc_port = own_port + 1
         yield processes
@@ -122,29 +123,38 @@ async def broker_processes(
         await asyncio.gather(*(each.stop() for each in processes))
 
 
-async def _start(
-    broker: BrokerConfig, store: StoreConfig, logs: LogOptions, grpc_port: int | None
+async def start_broker(
+    broker: BrokerConfig, store: StoreConfig, logs: LogOptions, grpc_port: int | None = None
 ) -> BrokerProcess:
-    words = [sys.executable, "-m", "rocketq.cli", "broker", WITH_PARENT]
-    words += [] if grpc_port is None else ["--grpc-port", str(grpc_port)]
-    words += ["--log-level", logs.level]
-    if logs.file is not None:  # each has its own: files are turned over by one process
-        own = logs.file.with_stem(f"{logs.file.stem}-{broker.broker_name}")
-        words += ["--log-file", str(own)]
-    words += ["--log-json"] if logs.as_json else []
+    is_slave = store.broker_role is BrokerRole.SLAVE
+    slave_id = broker.broker_id if is_slave else 0
+    words = ["broker", *([] if grpc_port is None else ["--grpc-port", str(grpc_port)])]
     changed = {**_changed(broker), **_changed(store)}
     secrets = {key: changed.pop(key) for key in secret_keys(BrokerConfig) if key in changed}
     for key, value in changed.items():
         words += ["--set", f"{key}={value}"]
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        env={**os.environ, _SECRETS: json.dumps(secrets)},
+    # Of several brokers of one name each has a folder, and by that a log of its own.
+    log_name = f"{broker.broker_name}-{Path(store.store_path_root_dir).name}"
+    process = await start_process(words, logs, log_name, secrets)
+    return BrokerProcess(broker.broker_name, process, slave_id)
+
+
+async def start_process(
+    words: list[str], logs: LogOptions, log_name: str, secrets: dict[str, str] | None = None
+) -> asyncio.subprocess.Process:
+    """A `rocketq` command that stops with this process."""
+    logging = ["--log-level", logs.level]
+    if logs.file is not None:  # each has its own: files are turned over by one process
+        own = logs.file.with_stem(f"{logs.file.stem}-{log_name}")
+        logging += ["--log-file", str(own)]
+    logging += ["--log-json"] if logs.as_json else []
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rocketq.cli", *words, WITH_PARENT, *logging),
+        env={**os.environ, _SECRETS: json.dumps(secrets or {})},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # a terminal's Ctrl-C does not go there while it starts
     )
-    is_slave = store.broker_role is BrokerRole.SLAVE
-    return BrokerProcess(broker.broker_name, process, broker.broker_id if is_slave else 0)
 
 
 def _changed(config: BrokerConfig | StoreConfig) -> dict[str, str]:

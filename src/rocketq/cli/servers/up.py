@@ -13,6 +13,7 @@ from rocketq.broker.metrics.settings import exporter_settings
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
+from rocketq.cli.servers import elected
 from rocketq.cli.servers.broker import broker_ports
 from rocketq.cli.servers.broker_processes import (
     PORT_DISTANCE,
@@ -104,6 +105,14 @@ def up(
     console_port: Annotated[
         int, Option(metavar="P", help="The console's port; 0 picks a free one.")
     ] = 8082,
+    ha: Annotated[
+        bool,
+        Option(
+            "--ha",
+            help="A controller and three brokers, of which it elects the master; each in its own"
+            " process.",
+        ),
+    ] = False,
     metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
@@ -135,11 +144,17 @@ def up(
 
     With --console the line has `console=URL`: a page that shows and changes all of it.
 
+    With --ha there are three brokers of one name and a controller, each in a process of its own.
+    One broker is master; kill it, and another takes over within a second, with all that was
+    acknowledged. The lines say who is where, what to kill, and who is master then; what was
+    killed is started again and joins the others.
+
     rocketq up --dir /tmp/try --namesrv-port 0 --broker-port 0
     rocketq up --set flushDiskType=SYNC_FLUSH --set defaultTopicQueueNums=4
     rocketq up --brokers 4 --dir /data/rocketq
     rocketq up --replicas 1
     rocketq up --console
+    rocketq up --ha
     """
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
@@ -151,13 +166,20 @@ def up(
         for key, option in _OWN_OPTIONS.items():
             if key in settings:
                 raise CannotStart(f"--set {key}: use {option} instead")
-        if brokers > 1 or replicas > 0:
+        if brokers > 1 or replicas > 0 or ha:
             _check_shareable(settings)
+        if ha:
+            _check_alone(settings, brokers=brokers, replicas=replicas, grpc_port=grpc_port)
+            if console:
+                raise CannotStart("--console: not with --ha; `rocketq console` shows them")
         check_known(settings, BrokerConfig, StoreConfig, NamesrvConfig, strict=strict)
         if replicas > 0:
             settings = _WITH_REPLICAS | settings
+        if ha:
+            settings = elected.WITH_CONTROLLER | {"controllerAddr": "127.0.0.1:0"} | settings
         config_text.warn_about_unknown(settings, BrokerConfig, StoreConfig, NamesrvConfig)
         root = directory.absolute()
+        elected.check_directory(root, elected=ha)
         _check_directory(root, brokers)
         _check_replicas(root, replicas)
         namesrv_config = config_text.update(
@@ -195,6 +217,14 @@ def up(
     except (CannotStart, ConfigError) as error:
         fail(error)
     place = ConsolePlace(host, console_port) if console else None
+    if ha:
+
+        def ports() -> list[int]:
+            count = elected.BROKERS
+            return ports_from(broker_port, count) if broker_port else free_ports(host, count)
+
+        elected.run_elected(namesrv_config, broker_config, store_config, ports, root, logs)
+        return
     if brokers > 1 or replicas > 0:
         members = _members(brokers, replicas, root)
         _run_several(
@@ -414,6 +444,18 @@ def _check_shareable(settings: Mapping[str, str]) -> None:
     for key in settings:
         if key.startswith(_ONE_BROKERS):
             raise CannotStart(f"--set {key}: each of several brokers has its own")
+
+
+def _check_alone(
+    settings: Mapping[str, str], *, brokers: int, replicas: int, grpc_port: int | None
+) -> None:
+    if brokers > 1 or replicas > 0:
+        raise CannotStart("--ha: has three brokers, without --brokers and --replicas")
+    if grpc_port is not None:
+        raise CannotStart("--grpc-port: not with --ha; `rocketq proxy` serves gRPC before them")
+    for key in elected.OWN_KEYS:
+        if key in settings:
+            raise CannotStart(f"--set {key}: --ha says that")
 
 
 def _check_replicas(root: Path, count: int) -> None:
