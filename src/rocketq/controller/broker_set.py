@@ -64,12 +64,12 @@ class BrokerSet:
             next_id=max(self.next_id, broker_id + 1),
         )
 
-    def with_master(self, broker_id: int, timeout_ms: int) -> "BrokerSet":
+    def with_master(self, broker_id: int, timeout_ms: int, epoch_above: int = 0) -> "BrokerSet":
         """Nobody but the new master is in sync until it says so."""
         return replace(
             self,
             master_id=broker_id,
-            master_epoch=self.master_epoch + 1,
+            master_epoch=max(self.master_epoch, epoch_above) + 1,
             master_timeout_ms=timeout_ms,
             in_sync=frozenset({broker_id}),
             in_sync_epoch=self.in_sync_epoch + 1,

@@ -6,10 +6,13 @@ takes any replica and gives up what the others had more.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from rocketq.controller.broker_set import BrokerSet
 from rocketq.controller.decisions.decision import Decision, Living, Sign, agreed, refused
 from rocketq.remoting.codes import ResponseCode
+
+_EPOCHS_AHEAD: Final = 1_000_000
 
 
 def elect(
@@ -62,13 +65,13 @@ def _rank(number: int, sign: Sign) -> tuple[int, int, int, int]:
 
 
 def _new_master(state: BrokerSet, broker_id: int, living: Living) -> Decision:
+    # Brokers may know later epochs than a state that was restored from an old copy, and refuse
+    # to go back; a number far from all others is somebody's mistake.
+    limit = state.master_epoch + _EPOCHS_AHEAD
+    known = max((each.epoch for each in living.values() if each.epoch <= limit), default=0)
     sign = living.get(broker_id, Sign())
-    return Decision(
-        ResponseCode.SUCCESS,
-        "",
-        state.with_master(broker_id, sign.timeout_ms),
-        has_new_master=True,
-    )
+    elected = state.with_master(broker_id, sign.timeout_ms, epoch_above=known)
+    return Decision(ResponseCode.SUCCESS, "", elected, has_new_master=True)
 
 
 def _nobody(state: BrokerSet, asked_by: int | None) -> Decision:
