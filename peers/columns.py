@@ -1,6 +1,6 @@
 """All columns of the matrix, from left to right."""
 
-from peers import clients, hand_over, mixed, replication, spark, tools
+from peers import clients, elected, hand_over, mixed, replication, spark, tools
 
 COLUMNS = [
     *clients.COLUMNS,
@@ -8,5 +8,6 @@ COLUMNS = [
     *hand_over.COLUMNS,
     *mixed.COLUMNS,
     *replication.COLUMNS,
+    *elected.COLUMNS,
     *spark.COLUMNS,
 ]

@@ -73,6 +73,7 @@ def test_another_broker_takes_over_from_a_killed_master(tmp_path: Path) -> None:
         ["--set", "controllerAddr=h:1"],
         ["--set", "brokerName=x"],
         ["--grpc-port", "0"],
+        ["--console"],
     ],
 )
 def test_what_does_not_go_together(tmp_path: Path, words: list[str]) -> None:

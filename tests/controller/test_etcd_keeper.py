@@ -32,7 +32,7 @@ def make_keeper(etcd: Etcd, name: str, prefix: str) -> EtcdKeeper:
     return EtcdKeeper(
         EtcdAccess(endpoints=etcd.endpoints.split(",")),
         prefix=prefix,
-        name=name,
+        name=lambda: name,
         address=lambda: f"{name}:19876",
         lease_s=2,
         clock=SYSTEM_CLOCK,

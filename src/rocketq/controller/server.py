@@ -6,7 +6,6 @@ etcd keeps its state in a file, and is the only one.
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -83,7 +82,6 @@ class Controller:
         self._serving: asyncio.Task[None] | None = None
 
     def _make_keeper(self, config: ControllerConfig, clock: Clock) -> Keeper:
-        name = config.controller_id or f"{socket.gethostname()}-{config.listen_port}"
         if not config.endpoints:
             path = Path(config.controller_store_path) / _STATE_FILE
             return FileKeeper(path, config.controller_id or "n0", lambda: self.address)
@@ -101,7 +99,8 @@ class Controller:
                 key_file=config.etcd_key_file,
             ),
             prefix=config.etcd_prefix,
-            name=name,
+            # Without a name, the address is one that no other controller has.
+            name=lambda: config.controller_id or self.address.replace(":", "-"),
             address=lambda: self.address,
             lease_s=config.etcd_lease_seconds,
             clock=clock,

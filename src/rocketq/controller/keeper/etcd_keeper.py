@@ -66,7 +66,7 @@ class EtcdKeeper:
         access: EtcdAccess,
         *,
         prefix: str,
-        name: str,
+        name: Callable[[], str],
         address: Callable[[], str],
         lease_s: int,
         clock: Clock,
@@ -249,8 +249,8 @@ class EtcdKeeper:
     async def _new_lease(self) -> None:
         asked = self._clock.monotonic()
         lease, lease_s = await self._client.grant_lease(self._wanted_lease_s, _TIMEOUT_S)
-        key = self._members_prefix + self._name.encode()
-        text = _member_text(Member(self._name, self._address()))
+        key = self._members_prefix + self._name().encode()
+        text = _member_text(Member(self._name(), self._address()))
         await self._client.put_if([], key, text, lease=lease, timeout_s=_TIMEOUT_S)
         self._lease, self._lease_s = lease, float(lease_s)
         self._lease_until = asked + self._lease_s
@@ -402,7 +402,7 @@ class EtcdKeeper:
         lease = self._lease
         if lease is None:
             return False
-        me = Member(self._name, self._address())
+        me = Member(self._name(), self._address())
         outcome = await self._client.put_if(
             [is_absent(self._leader_key)],
             self._leader_key,
