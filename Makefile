@@ -14,7 +14,7 @@ EXTRAS  := dev,spark,compression,docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-pure check format peers bench soak docs wheels test-pythons clean
+.PHONY: help demo test test-fast test-pure check format peers bench soak simulation docs wheels test-pythons clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -62,6 +62,9 @@ bench: $(STAMP) ## the comparison with the Java broker, into docs/benchmarks.md
 
 soak: $(STAMP) ## the long tests: many crash rounds, endurance
 	@$(BIN)/python -m pytest -q -m slow
+
+simulation: $(STAMP) ## a cluster decided by chance, a thousand times
+	@$(BIN)/python -m simulation --seeds 1000 --minutes 0.3
 
 docs: $(STAMP) ## the docs site into build/site; a warning is an error
 	@$(BIN)/python -m rocketq.cli.page | diff -u docs/commands.md - || \
