@@ -55,6 +55,25 @@ def lines_of(command: str, output: str) -> list[str]:
     return sorted(line for line in lines if line and not line.startswith(("at ", "... ")))
 
 
+def of_tools(output: str) -> str:
+    """What two tools may print differently of the same broker, on purpose or by their nature."""
+    if "Exception" in output or output.startswith("rocketq: "):
+        return "FAILED"  # Java shows a stack trace, ours says it in a line
+    output = re.sub(r"\{[^{}]*=[^{}]*\}", _sorted_map, output)
+    output = re.sub(r"(storeSize=|Store Size: +)\d+", r"\1SIZE", output)
+    # A consumer of Java's tool is a group of its own from then on.
+    lines = [line for line in output.splitlines() if "TOOLS_CONSUMER" not in line]
+    output = re.sub(r"(write perm .* OK, )\d+", r"\1N", "\n".join(lines))
+    # Java names the NameServers only if they came by -n.
+    return re.sub(r"(update name server config success!).*", r"\1", output)
+
+
+def _sorted_map(match: re.Match[str]) -> str:
+    """Java prints a hash table; and its clients send WAIT=true, which is what is meant anyway."""
+    entries = sorted(match[0][1:-1].split(", "))
+    return "{" + ", ".join(entry for entry in entries if entry != "WAIT=true") + "}"
+
+
 def option_of(line: str) -> str:
     return line.partition(" = ")[0]
 

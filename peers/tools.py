@@ -16,7 +16,7 @@ from pathlib import Path
 
 from peers import java
 from peers.admin_commands import COMMANDS, LASTS_MS, Invocation
-from peers.masked import difference
+from peers.masked import difference, of_tools
 from peers.outcomes import Column, Outcome, Outcomes
 from peers.servers import Cluster, Server, wait_for_line
 
@@ -175,7 +175,7 @@ def compare_brokers(folder: Path, rows: Sequence[str]) -> Outcomes:
 def compare_tools(folder: Path, rows: Sequence[str]) -> Outcomes:
     theirs = printed(folder / "java", our_broker)
     ours = printed(folder / "rocketq", our_broker, OurSession)
-    return _compared(theirs, ours, rows)
+    return _compared([of_tools(each) for each in theirs], [of_tools(each) for each in ours], rows)
 
 
 def _compared(theirs: list[str], ours: list[str], rows: Sequence[str]) -> Outcomes:

@@ -247,8 +247,9 @@ def test_name_servers_are_told_and_asked(tool: Tool) -> None:
 
 def test_a_message_is_found_and_described(tool: Tool, topic: str) -> None:
     head, row = tool.lines("queryMsgByKey", "-t", topic, "-k", "key1")
-    assert columns(head) == ["#Message ID", "#QID", "#Offset"]
-    message_id = row.split()[0]
+    assert columns(head) == ["#Message ID", "#QID", "#Offset", "#IndexKey"]
+    message_id, *_, index_key = row.split()
+    assert index_key.split("@")[1:5] == [topic, "K", "key1", message_id]
 
     found = tool.lines("queryMsgById", "-t", topic, "-i", message_id, "-f", "UTF-8")
     facts = dict(re.split(r":\s+", line, maxsplit=1) for line in found if ":  " in line)

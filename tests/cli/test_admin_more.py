@@ -39,8 +39,7 @@ def test_topics_and_groups_come_from_files(tool: Tool, tmp_path: Path) -> None:
     groups = tmp_path / "groups.json"
     groups.write_text(json.dumps([{"groupName": "g-file", "retryMaxTimes": 3}]))
     assert tool.lines("updateSubGroupList", "-f", str(groups), "-b", address) == [
-        f"submit batch of subscription group config to {address} success,"
-        " please check the result later."
+        f"submit batch of group config to {address} success, please check the result later."
     ]
     assert "retryMaxTimes" in "\n".join(tool.lines("getConsumerConfig", "-g", "g-file"))
     missing = tool.run("updateTopicList", "-f", str(tmp_path / "none"), *CLUSTER)
@@ -119,7 +118,7 @@ def test_replication_and_cold_data_are_shown(tool: Tool) -> None:
         f"remove broker cold read threshold success, {address}"
     ]
     assert tool.lines("setCommitLogReadAheadMode", "-m", "1", "-b", address)[1] == (
-        "set commitlog readahead mode success, mode: 1"
+        "commitLog set readAhead mode rstStrset commitlog readahead mode success, mode: 1"
     )
     assert tool.run("setCommitLogReadAheadMode", "-m", "2", "-b", address).exit_code == 1
 

@@ -48,7 +48,7 @@ async def update_sub_group_list(
     addresses = await brokers.targets(api, broker, cluster)
     for address in addresses:
         await groups.create_list(api, configs, address)
-    return _submitted("subscription group config", addresses)
+    return _submitted("group config", addresses)
 
 
 def _submitted(what: str, addresses: list[str]) -> Report:

@@ -2,12 +2,11 @@
 
 from typing import Annotated, Any
 
-import orjson
-
 from rocketq.admin import brokers, cold_data
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Group, Report, command, either
 from rocketq.cli.commands import Option, UsageError
 from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.common import json
 
 
 @command("getColdDataFlowCtrInfo")
@@ -23,7 +22,7 @@ async def get_cold_data_flow_ctr_info(
         data[address] = table
         lines.append(f"============{address}============")
         if table:
-            lines += orjson.dumps(table, option=orjson.OPT_INDENT_2).decode().splitlines()
+            lines += json.dumps_pretty(table).decode().splitlines()
         else:
             lines.append(f"Broker[{address}] has no cold ctr table !")
     return Report(data, lines)
@@ -77,5 +76,9 @@ async def set_commit_log_read_ahead_mode(
     data, lines = {}, []
     for address in await brokers.targets(api, broker, cluster):
         data[address] = await cold_data.set_read_ahead(api, address, mode)
-        lines += [f"============{address}============", data[address]]
+        lines += [
+            f"============{address}============",
+            # Java forgot a blank here; whoever reads this with a program knows it so.
+            f"commitLog set readAhead mode rstStr{data[address]}",
+        ]
     return Report(data, lines)

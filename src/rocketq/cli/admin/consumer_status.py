@@ -159,9 +159,8 @@ def text_of(info: ConsumerRunningInfo) -> list[str]:
         )
         for topic, at in sorted(info.status_table.items())
     ]
-    if info.user_consumer_info:
-        lines += ["", "", "#User Consume Info#"]
-        lines += [f"{name:<40}: {value}" for name, value in info.user_consumer_info.items()]
+    lines += ["", "", "#User Consume Info#"]
+    lines += [f"{name:<40}: {value}" for name, value in (info.user_consumer_info or {}).items()]
     if info.jstack:
         lines += ["", "", "#Consumer jstack#", *info.jstack.splitlines()]
     return lines
@@ -178,7 +177,7 @@ def _queue_text(at: ProcessQueueInfo) -> str:
         f"transactionMsgMaxOffset={at.transaction_msg_max_offset}, "
         f"transactionMsgCount={at.transaction_msg_count}, locked={str(at.locked).lower()}, "
         f"tryUnlockTimes={at.try_unlock_times}, "
-        f"lastLockTimestamp={to_the_millisecond(at.last_lock_timestamp)}, "
+        f"lastLockTimestamp={at.last_lock_timestamp}, "
         f"droped={str(at.dropped).lower()}, "
         f"lastPullTimestamp={to_the_millisecond(at.last_pull_timestamp)}, "
         f"lastConsumeTimestamp={to_the_millisecond(at.last_consume_timestamp)}]"

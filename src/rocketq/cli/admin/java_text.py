@@ -8,6 +8,7 @@ from typing import Any
 
 from rocketq.message.flags import Permission
 from rocketq.message.message import MessageExt
+from rocketq.message.properties.codec import PropertyName
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
@@ -94,5 +95,11 @@ def message_text(message: MessageExt) -> str:
         f"preparedTransactionOffset={message.prepared_transaction_offset}, "
         f"toString()=Message{{topic='{message.topic}', flag={message.flag}, "
         f"properties={map_text(message.properties)}, body=[{body}], "
-        f"transactionId='{text_of(message.transaction_id)}'}}]"
+        f"transactionId='{_transaction_id(message)}'}}]"
     )
+
+
+def _transaction_id(message: MessageExt) -> str:
+    """Java's clients set it for messages of transactions only."""
+    is_of_transaction = message.get_property(PropertyName.TRANSACTION_PREPARED) == "true"
+    return text_of(message.transaction_id if is_of_transaction else None)

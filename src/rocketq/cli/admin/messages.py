@@ -13,10 +13,11 @@ from rocketq.cli.admin.times import parse_optional_time, to_the_millisecond
 from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.messages.text import data_of
 from rocketq.client.cluster.rpc import BrokerApi
+from rocketq.common import json
 from rocketq.message.message import Message, MessageExt
 
 _SENT: Final = "{:<32}  {:<4}  {:<20}    {}"
-_BY_KEY: Final = "{:<50} {:>4} {:>40}"
+_BY_KEY: Final = "{:<50} {:>4} {:>40} {}"
 _BODIES: Final = Path("/tmp/rocketmq/msgbodys")
 _DASHES: Final = "-" * 56
 
@@ -150,8 +151,10 @@ async def query_msg_by_key(
         begin_ms=begin_ms or 0,
         end_ms=2**63 - 1 if end_ms is None else end_ms,
     )
-    lines = [_BY_KEY.format("#Message ID", "#QID", "#Offset")]
-    lines += [_BY_KEY.format(m.msg_id, m.queue_id, m.queue_offset) for m in found]
+    lines = [_BY_KEY.format("#Message ID", "#QID", "#Offset", "#IndexKey")]
+    for m in found:
+        index_key = f"{m.store_timestamp}@{topic}@K@{key}@{m.msg_id}@{m.physical_offset}"
+        lines.append(_BY_KEY.format(m.msg_id, m.queue_id, m.queue_offset, index_key))
     return Report([message_data(m) for m in found], lines)
 
 
@@ -176,7 +179,8 @@ async def query_cq(
     bar = "======================================"
     lines = []
     if view.subscription_data is not None:
-        lines += ["Subscription data: ", view.subscription_data.encode().decode(), bar]
+        shown = json.dumps_pretty(view.subscription_data.to_json()).decode()
+        lines += ["Subscription data: ", shown, bar]
     if view.filter_data is not None:
         lines += ["Filter data: ", view.filter_data, bar]
     lines += ["Queue data: ", f"max: {view.max_queue_index}, min: {view.min_queue_index}", bar]

@@ -95,8 +95,11 @@ async def cluster_rt(
     async def look() -> Report:
         return await _round(api, cluster, amount, size, room if flag(as_log) else None)
 
+    is_first = True
     async for report in again_and_again(look, interval, rounds):
-        yield report
+        # The titles stand above all rounds.
+        yield report if is_first or flag(as_log) else Report(report.data, list(report.lines)[1:])
+        is_first = False
 
 
 async def _round(
