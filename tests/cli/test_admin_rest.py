@@ -9,6 +9,8 @@ import pytest
 
 from rocketq import Message, Producer
 from rocketq.cli.admin.command import TABLE
+from rocketq.cli.admin.java_text import direct_result_text
+from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult
 from rocketq.remoting.headers import AddBroker, RemoveBroker
 from rocketq.store import MessageInner, MessageStore, StoreConfig
 from rocketq.testing import LocalBroker
@@ -116,3 +118,11 @@ def test_people_can_make_and_describe_groups(broker: LocalBroker) -> None:
     assert described[0]["settings"]["retryMaxTimes"] == "3"
     copies = run("cluster", "copies", "--json", "-n", broker.namesrv)
     assert json.loads(copies.stdout)[0]["slave"] == "none"
+
+
+def test_what_became_of_a_message_handed_to_a_client_reads_as_in_java() -> None:
+    result = ConsumeMessageDirectlyResult(consume_result="CR_SUCCESS", spent_time_mills=3)
+    assert direct_result_text(result) == (
+        "ConsumeMessageDirectlyResult [order=false, autoCommit=true, consumeResult=CR_SUCCESS, "
+        "remark=null, spentTimeMills=3]"
+    )

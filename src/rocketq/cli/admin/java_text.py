@@ -12,6 +12,7 @@ from rocketq.message.properties.codec import PropertyName
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.bodies.running_info import ConsumeMessageDirectlyResult
 
 
 def text_of(value: Any) -> str:
@@ -96,6 +97,16 @@ def message_text(message: MessageExt) -> str:
         f"toString()=Message{{topic='{message.topic}', flag={message.flag}, "
         f"properties={map_text(message.properties)}, body=[{body}], "
         f"transactionId='{_transaction_id(message)}'}}]"
+    )
+
+
+def direct_result_text(result: ConsumeMessageDirectlyResult) -> str:
+    """How a client consumed a message it was handed."""
+    return (
+        f"ConsumeMessageDirectlyResult [order={text_of(result.order)}, "
+        f"autoCommit={text_of(result.auto_commit)}, "
+        f"consumeResult={text_of(result.consume_result)}, remark={text_of(result.remark)}, "
+        f"spentTimeMills={result.spent_time_mills}]"
     )
 
 

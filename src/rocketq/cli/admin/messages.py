@@ -8,7 +8,13 @@ from typing import Annotated, Any, Final
 from rocketq.admin import AdminError, messages, topics
 from rocketq.admin.messages import MessageTrack
 from rocketq.cli.admin.command import Report, RouteCluster, Topic, command, flag
-from rocketq.cli.admin.java_text import map_text, message_text, queue_text, text_of
+from rocketq.cli.admin.java_text import (
+    direct_result_text,
+    map_text,
+    message_text,
+    queue_text,
+    text_of,
+)
 from rocketq.cli.admin.times import parse_optional_time, to_the_millisecond
 from rocketq.cli.commands import Option, UsageError
 from rocketq.cli.messages.text import data_of
@@ -66,7 +72,7 @@ async def query_msg_by_id(
         elif group and client_id:
             result = await messages.consume_directly(api, message, group, client_id)
             data.append(result.to_json())
-            lines.append(str(result))
+            lines.append(direct_result_text(result))
         elif flag(again):
             copy = Message.of(message.topic, message.body, dict(message.properties), message.flag)
             sent = await messages.send(api, copy)
@@ -101,7 +107,7 @@ async def query_msg_by_unique_key(
     found = await messages.by_unique_key(api, topic, unique_id)
     if found and group and client_id:
         result = await messages.consume_directly(api, found[0], group, client_id)
-        return Report(result.to_json(), [str(result)])
+        return Report(result.to_json(), [direct_result_text(result)])
     data, lines = [], []
     for message in found if show_all else found[:1]:
         tracks = await messages.track(api, message)
