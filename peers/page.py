@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from peers import clients, hand_over, mixed, spark, tools
+from peers import clients, hand_over, mixed, replication, spark, tools
 from peers.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +29,12 @@ PARTS = [
         "Mixed clusters",
         "A rocketq broker and a Java broker at one NameServer, one topic on both.",
         mixed.COLUMNS,
+    ),
+    (
+        "Replicas",
+        "A SYNC_MASTER and its slave: 100,000 messages of all kinds, then the master is killed "
+        "and its directory deleted, and the slave's directory is started as a master.",
+        replication.COLUMNS,
     ),
     (
         "Spark",
