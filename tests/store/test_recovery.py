@@ -6,6 +6,7 @@ served, nothing is served that was never written, and the damage is reported.
 
 import asyncio
 import shutil
+import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from rocketq.message.record.reader import check_record, decode_records
 from rocketq.store import Disk, MessageStore, StoreConfig
 from rocketq.store.inspect.check import Severity, check_store
 
-from .support import message, read_queue, small_config
+from .support import message, read_everything, read_queue, small_config
 
 QUEUES = 3
 MESSAGES = 150
@@ -587,3 +588,29 @@ def test_a_damaged_checkpoint_misleads_nobody(killed: Template, bad: bytes, at: 
     # RocketMQ's part has no checksum: times in the future start recovery in the last file,
     # but the log itself is never cut short by them.
     assert served.end == killed.end
+
+
+async def test_a_log_that_ends_with_a_full_file_is_whole_at_every_start(tmp_path: Path) -> None:
+    """Killed when the next file was made and nothing was in it yet."""
+    config = small_config(tmp_path)
+    async with MessageStore(config) as store:
+        while store.max_physical_offset + 200 < config.mapped_file_size_commit_log:
+            store.append(message(b"body"))
+        end = store.max_physical_offset
+    size = config.mapped_file_size_commit_log
+    first, second = (tmp_path / "commitlog" / f"{start:020d}" for start in (0, size))
+    log = bytearray(first.read_bytes())
+    log[end : end + 8] = struct.pack(">iI", size - end, 0xCBD43194)
+    first.write_bytes(log)
+    second.write_bytes(bytes(size))
+    (tmp_path / "abort").write_text("1")
+    for turn in range(3):
+        async with MessageStore(config) as store:
+            assert store.damages == []
+            assert store.max_physical_offset == size
+            everything = read_everything(store)
+            assert len(everything["orders", 0]) > 50
+        assert not (tmp_path / "aside").exists(), turn
+    async with MessageStore(config) as store:
+        assert store.append(message(b"next")).physical_offset == size
+        assert read_queue(store)[-1].body == b"next"

@@ -101,9 +101,13 @@ class LogPass:
         return None
 
     def _after_blank(self, segment: Segment) -> bool:
-        """The rest of the file is blank: go on in the next, False if there is none."""
-        if self._segments.after(segment.start) is None:
-            return False  # the log may as well end before the blank record
+        """The rest of the file is blank: go on in the next, False if there is none.
+
+        Without one the log may as well end before the blank record, unless it is known to have
+        reached the end of the file: a start that found the next file empty has removed it.
+        """
+        if self._segments.after(segment.start) is None and segment.end > self._durable:
+            return False
         self.position = segment.end
         return True
 
