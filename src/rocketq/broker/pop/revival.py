@@ -137,6 +137,7 @@ class Revival:
 
     async def run(self, stop: asyncio.Event) -> None:
         period_s = self._live.broker.revive_interval / 1000
+        self._queues = {}  # another may have gone on with them since
         while not await asked_to_stop(stop, within_s=period_s):
             if not self._timers.is_delivering:
                 self._queues = {}  # whoever delivers reads on; here it is read again later

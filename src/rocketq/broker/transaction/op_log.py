@@ -133,6 +133,13 @@ class OpLog:
         self._size += sum(len(str(offset)) + 1 for offset in offsets)
         self._set_timer()
 
+    def begin(self) -> None:
+        """Know nothing of the queue; what could not be written before is asked about again."""
+        self._marks = []
+        self._size = 0
+        self._records.clear()
+        self._end = 0
+
     def close(self) -> None:
         """Write what was collected, once; nothing more comes."""
         self.flush()

@@ -140,7 +140,12 @@ class TransactionalMessages:
         )
 
     def recover(self) -> None:
-        """Find the open transactions in the store."""
+        """Find the open transactions in the store, whatever was known of them before.
+
+        Another may have been master since then.
+        """
+        self._undecided = Undecided()
+        self._op_log.begin()
         decided = self._read_op_log()
         first, end = self._range(TRANSACTION_HALF_TOPIC)
         self._undecided.skip_to(first)
