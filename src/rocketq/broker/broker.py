@@ -349,7 +349,8 @@ class Broker:
             on_role=registration.begin,
         )
         if is_controlled:
-            store.flags.set(Flag.FENCED, "the controller has not said who is master")
+            reason = "the controller has not said who is master"
+            store.flags.set(Flag.FENCED, reason, logging.INFO)
             follower.expect_epochs(store.epochs, lambda: role_services.restart())
         reading = Reading(live, roles, follower)
         runtime_info = RuntimeInfo(live, store, stats, scheduled, timers, clock, follower)

@@ -56,9 +56,9 @@ class RunningFlags:
         """Why the first of these that is set was set; None if none is."""
         return next((self._reasons[flag] for flag in flags if flag in self._bits), None)
 
-    def set(self, flag: Flag, reason: str) -> None:
+    def set(self, flag: Flag, reason: str, level: int = logging.ERROR) -> None:
         if flag not in self._bits:
-            logger.error("%s: %s", flag.name, reason)
+            logger.log(level, "%s: %s", flag.name, reason)
             self._bits |= flag
             self._reasons[flag] = reason
             self._on_change()

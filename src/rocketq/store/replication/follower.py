@@ -101,7 +101,7 @@ class LogFollower:
         logger.info("the master's log is at %s", address or "an unknown place")
         self._address = address
         if self._link is not None:
-            self._link.close("the master is elsewhere now")
+            self._link.close("")
         self._is_news.set()
 
     def configure(self, config: StoreConfig) -> None:
