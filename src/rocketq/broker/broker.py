@@ -382,7 +382,6 @@ class Broker:
             master={
                 "slaves": partial(_serve_slaves, store, config.bind_address, log_port),
                 "delayed messages": scheduled.run,
-                "timed messages": timers.run,
                 "popped messages": revival.run,
                 "merged check points": buffer.run,
                 "transactions": transactions.run,
@@ -390,7 +389,6 @@ class Broker:
             },
             slave={
                 "copy of the log": follower.run,
-                "timed messages": timers.run,
                 "copies of tables": metadata.run,
                 "search for the master": (
                     LogSearch(client, location).run
@@ -398,6 +396,7 @@ class Broker:
                     else MasterSearch(follower, registration.register_all).run
                 ),
             },
+            always={"timed messages": timers.run},
             take_role=take_role,
         )
 

@@ -1,7 +1,8 @@
 """Background services that belong to a role, run for as long as it is held.
 
 Between two roles everything of the old one has stopped before anything of the new one starts,
-and in that moment the store takes the new role over.
+and in that moment the store takes the new role over. What belongs to every role goes on: senders
+wait for the next master, and some things take long to stop.
 """
 
 import asyncio
@@ -21,18 +22,22 @@ class RoleServices:
         *,
         master: Mapping[str, BackgroundLoop],
         slave: Mapping[str, BackgroundLoop],
+        always: Mapping[str, BackgroundLoop],
         take_role: Callable[[Role], None],
     ) -> None:
         self._roles = roles
         self._master = master
         self._slave = slave
+        self._always = always
+        self._begins_anew = False
         self._take_role = take_role
         self._has_changed = asyncio.Event()
         self._has_started = asyncio.Event()
         roles.on_change(lambda role: self._has_changed.set())
 
     def restart(self) -> None:
-        """Have the services of the role begin anew: what they are made from is another."""
+        """Have all services begin anew: what they are made from is another."""
+        self._begins_anew = True
         self._has_changed.set()
 
     async def started(self) -> None:
@@ -43,20 +48,30 @@ class RoleServices:
         stopping: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
-                self._has_changed.clear()
-                role = self._roles.current
-                self._take_role(role)
-                async with AsyncExitStack() as services:
-                    for name, loop in (self._slave if role.is_slave else self._master).items():
-                        await services.enter_async_context(running(name, loop))
-                    await asyncio.sleep(0)  # they begin in the next turn
-                    self._has_started.set()
-                    await self._until_change(stopping)
-                self._has_started.clear()
+                self._begins_anew = False
+                async with AsyncExitStack() as lasting:
+                    waiting = dict(self._always)
+                    while not stop.is_set() and not self._begins_anew:
+                        self._has_changed.clear()
+                        role = self._roles.current
+                        self._take_role(role)
+                        for name, loop in waiting.items():
+                            await lasting.enter_async_context(running(name, loop))
+                        waiting = {}
+                        await self._run_role(role, stopping)
         finally:
             stopping.cancel()
             with suppress(asyncio.CancelledError):
                 await stopping
+
+    async def _run_role(self, role: Role, stopping: asyncio.Future[bool]) -> None:
+        async with AsyncExitStack() as services:
+            for name, loop in (self._slave if role.is_slave else self._master).items():
+                await services.enter_async_context(running(name, loop))
+            await asyncio.sleep(0)  # they begin in the next turn
+            self._has_started.set()
+            await self._until_change(stopping)
+        self._has_started.clear()
 
     async def _until_change(self, stopping: asyncio.Future[bool]) -> None:
         changed = asyncio.ensure_future(self._has_changed.wait())
