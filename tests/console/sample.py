@@ -45,7 +45,7 @@ def shop(namesrv: str) -> Iterator[Shop]:
     consumed = threading.Event()
     with contextlib.ExitStack() as stack:
         producer = stack.enter_context(Producer("shop", namesrv=namesrv, trace=True))
-        ids = [producer.send(_order(number)).msg_id for number in range(ORDERS)]
+        ids = [producer.send(order(number)).msg_id for number in range(ORDERS)]
         for number in range(12):
             producer.send(Message("parcels", f"parcel {number}".encode(), keys=[f"P{number}"]))
         producer.send(
@@ -83,13 +83,13 @@ def shop(namesrv: str) -> Iterator[Shop]:
             consume_from="last",
         ):
             wait_until(lambda: asyncio.run(_has_offsets(namesrv, "warehouse")), "warehouse")
-        ids += [producer.send(_order(ORDERS + number)).msg_id for number in range(40)]
+        ids += [producer.send(order(ORDERS + number)).msg_id for number in range(40)]
         wait_until(consumed.is_set, "billing")
         wait_until(lambda: asyncio.run(_dead_letters(namesrv)) >= 12, "dead letters")
         yield Shop(ids)
 
 
-def _order(number: int) -> Message:
+def order(number: int) -> Message:
     state = _STATES[number % len(_STATES)]
     body = {
         "order": 4200 + number,
@@ -143,7 +143,7 @@ def main() -> None:
         print("filled; Ctrl-C ends it", flush=True)
         with Producer("shop", namesrv=sys.argv[1]) as producer:
             for number in range(10**9):
-                producer.send(_order(number))
+                producer.send(order(number))
                 time.sleep(0.02 + 0.01 * (number // 300 % 3))
 
 

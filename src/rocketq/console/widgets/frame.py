@@ -78,7 +78,6 @@ class Page:
         self._trouble = ui.element("div").classes("r-trouble").mark("trouble")
         self._trouble.set_visibility(False)
         self._refreshes: list[Callable[[], Awaitable[None]]] = []
-        self._busy = False
 
     def every(self, seconds: float, refresh: Callable[[], Awaitable[None]]) -> None:
         """Call it when the browser is there, and again at intervals while somebody looks."""
