@@ -16,7 +16,7 @@ from rocketq.console.widgets.parts import Figure, card, grid
 from rocketq.console.widgets.table import Ask, Column, DataTable, Found, Row, page_of
 
 _REFRESH_S: Final = 5.0
-_SPANS: Final = {"15 min": 900.0, "1 h": 3600.0, "6 h": 6 * 3600.0}
+_SPANS: Final = {"5 min": 300.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 6 * 3600.0}
 _MOST_LAG: Final = 8
 _NEARLY_FULL: Final = 0.75
 _FULL: Final = 0.9
@@ -33,7 +33,7 @@ async def build(view: View) -> None:
             up = Figure(t("Brokers"), "figure-brokers", href="/cluster")
         with card(t("Messages per second")) as tools:
             with tools:
-                span = ui.toggle(list(_SPANS), value="15 min").props("dense no-caps flat")
+                span = ui.toggle(list(_SPANS), value=_first_span(view)).props("dense no-caps flat")
                 span.classes("r-spans")
             rates = charts.line_chart("rates", height=220)
         with grid("r-two"):
@@ -75,6 +75,14 @@ async def build(view: View) -> None:
 
         span.on_value_change(draw)
         this.every(_REFRESH_S, refresh)
+
+
+def _first_span(view: View) -> str:
+    """A console that was just started has not much to show."""
+    now = time.time()
+    oldest = next(iter(view.collector.history.since(0.0)), None)
+    is_young = oldest is None or now - oldest.time_s < _SPANS["5 min"]
+    return "5 min" if is_young else "15 min"
 
 
 def _figures(
