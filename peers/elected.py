@@ -83,7 +83,6 @@ class Set:
             "allAckInSyncStateSet": "true",
             "slaveReadEnable": "true",
             "mappedFileSizeCommitLog": str(16 << 20),
-            "brokerId": "-1",
         }
         if side == ROCKETQ:
             self._servers[name] = self._cluster.rocketq_broker(name, self._namesrv, **settings)

@@ -43,6 +43,13 @@ def test_a_file_of_rocketmq_is_understood(caplog: pytest.LogCaptureFixture) -> N
     assert "sendMessageThreadPoolNums" in caplog.text
 
 
+def test_a_file_of_rocketmq_for_a_controller_is_understood() -> None:
+    """It says brokerId=-1, which has no say there."""
+    text = "brokerId=-1\nenableControllerMode=true\ncontrollerAddr=127.0.0.1:9878\n"
+    broker, _ = load_configs(parse_properties(text))
+    assert broker.enable_controller_mode
+
+
 def test_a_key_nobody_knows_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     load_configs({"brokerNam": "broker-a"})
 

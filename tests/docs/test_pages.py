@@ -14,6 +14,7 @@ from rocketq.broker.metrics import families
 from rocketq.cli import metrics_page
 from rocketq.cli.page import page
 from rocketq.common.metrics import monitoring
+from rocketq.controller import metrics as controller
 from rocketq.namesrv import metrics as namesrv
 from rocketq.spark.environment import what_is_missing
 from rocketq.testing import LocalBroker
@@ -121,7 +122,7 @@ def test_the_page_of_metrics_is_what_the_code_declares() -> None:
         "make it anew: python -m rocketq.cli.metrics_page > docs/metrics.md"
     )
     named = {line.split("`")[1] for line in metrics_page.page() if line.startswith("| `ro")}
-    declared = (*families.FAMILIES, *monitoring.FAMILIES, *namesrv.FAMILIES)
+    declared = (*families.FAMILIES, *monitoring.FAMILIES, *namesrv.FAMILIES, *controller.FAMILIES)
     assert named >= {family.name for family in declared if family.name.startswith("ro")}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from rocketq.broker.metrics import families
 from rocketq.common.metrics import monitoring, process
 from rocketq.common.metrics.family import Family
+from rocketq.controller import metrics as controller
 from rocketq.namesrv import metrics as namesrv
 
 _INTRODUCTION = """\
@@ -55,6 +56,7 @@ def page() -> Iterator[str]:
     yield _INTRODUCTION
     yield from _table("Every process", (*process.FAMILIES, monitoring.HEALTHY, monitoring.LEFT_OUT))
     yield from _table("NameServer", namesrv.FAMILIES)
+    yield from _table("Controller", controller.FAMILIES)
     for title, rows in (
         ("Broker", families.NODE),
         ("Messages", families.MESSAGES),

@@ -20,10 +20,13 @@ from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, ne
 from rocketq.remoting.tls.settings import TlsSettings
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
+# A controller has few figures; nobody needs them sent.
+_EXPORTERS: Final = ("DISABLE", "0", "PROM", "2")
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     **ENTRANCE_RANGES,
     "listen_port": (0, 65_535),
     "etcd_lease_seconds": (1, 60),
+    "metrics_prom_exporter_port": (0, 65_535),
     "scan_not_active_broker_interval": (10, _DAY_MS),
     "scan_inactive_master_interval": (10, _DAY_MS),
     "controller_thread_pool_nums": (0, 10_000),
@@ -86,6 +89,12 @@ class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings):
     scan_not_active_broker_interval: int = 100
     scan_inactive_master_interval: int = 1_000
 
+    # Ours, under the keys that brokers have: figures and health.
+    metrics_exporter_type: str = "DISABLE"
+    metrics_prom_exporter_port: int = 5557
+    metrics_prom_exporter_host: str = ""
+    metrics_label: str = ""
+
     # Accepted without effect.
     controller_type: str = "DLedger"
     is_process_read_event: bool = False
@@ -97,6 +106,11 @@ class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings):
         check_ranges(self, _RANGES)
         self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
+        if self.metrics_exporter_type.strip().upper() not in _EXPORTERS:
+            raise ConfigError(
+                f"metricsExporterType={self.metrics_exporter_type}: must be one of "
+                + ", ".join(_EXPORTERS)
+            )
         if not self.etcd_prefix.strip("/"):
             raise ConfigError("etcdPrefix: must be a name for the keys, as /rocketq/controller")
         if self.etcd_user and not self.etcd_password:

@@ -32,6 +32,8 @@ class Deciding:
         self._live = live
         self._notices = notices
         self._config = config
+        self.elections: dict[tuple[str, str, str], int] = {}
+        """How elections ended: cluster, name and result -> how often."""
 
     async def state(self, name: str) -> BrokerSet | None:
         """A set as it surely is. Raises NotLeader or CannotKeep."""
@@ -66,6 +68,7 @@ class Deciding:
         )
         if decision.code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE:
             logger.warning("%s", decision.remark)
+            self._count(decision.state, "no_master_elected")
         return decision
 
     def needs_master(self, kept: Kept) -> bool:
@@ -78,9 +81,15 @@ class Deciding:
         candidates = state.replicas if unclean and state.in_sync else state.in_sync
         return any(number in living for number in candidates)
 
+    def _count(self, state: BrokerSet | None, result: str) -> None:
+        if state is not None:
+            key = (state.cluster, state.name, result)
+            self.elections[key] = self.elections.get(key, 0) + 1
+
     def _tell(self, before: BrokerSet | None, decision: Decision, state: BrokerSet) -> None:
         if not decision.has_new_master:
             return
+        self._count(state, "new_master_elected")
         logger.info(
             "broker %s at %s is master of %s, epoch %d",
             state.master_id,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.service import running
 from rocketq.controller.access import CONTROLLER_RULES
 from rocketq.controller.config import ControllerConfig, LiveConfig, as_peer
@@ -21,12 +22,14 @@ from rocketq.controller.keeper.file_keeper import FileKeeper
 from rocketq.controller.keeper.keeper import Keeper
 from rocketq.controller.live_brokers import LiveBrokers
 from rocketq.controller.masters_watch import MastersWatch
+from rocketq.controller.metrics import FAMILIES, ControllerFigures, exporter_settings
 from rocketq.controller.processor import ControllerProcessor
 from rocketq.controller.role_notices import RoleNotices
 from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
 from rocketq.remoting.access.settings import guards, make_first_users, signing_hooks
 from rocketq.remoting.link.client import RemotingClient
+from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 
@@ -50,6 +53,8 @@ class Controller:
 
     def __init__(self, config: ControllerConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
         config = as_peer(config)
+        self._monitoring = Monitoring(exporter_settings(config))
+        meter = RequestMeter() if self._monitoring.is_on else None
         self._config = LiveConfig(config)
         self._client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         self._tls = ServerTls(config)
@@ -77,7 +82,13 @@ class Controller:
             tls=self._tls,
             hooks=guards(config, self._directory, CONTROLLER_RULES, cluster=""),
             on_close=self._watch.connection_closed,
+            meter=meter,
         )
+        if meter is not None:
+            figures = ControllerFigures(self._keeper, self._live, deciding, self._server, meter)
+            part = self._monitoring.part("controller", {"node_type": "controller"})
+            part.add(FAMILIES, figures.collect)
+            part.check("leading", figures.fault)
         self._stop = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
@@ -105,6 +116,11 @@ class Controller:
             lease_s=config.etcd_lease_seconds,
             clock=clock,
         )
+
+    @property
+    def metrics_url(self) -> str:
+        """Where figures are; empty where they are not served."""
+        return self._monitoring.url
 
     @property
     def served_codes(self) -> frozenset[int]:
@@ -150,6 +166,7 @@ class Controller:
         self._directory.load()
         make_first_users(self._config.current, self._directory)
         async with (
+            self._monitoring.serving(),
             self._directory,
             self._telling_brokers(),
             self._listening(),

@@ -22,7 +22,7 @@ SECTIONS: Final = (
         (
             at_start("brokerClusterName", "The cluster it belongs to."),
             at_start("brokerName", "Its name; a master and its slaves share one."),
-            at_start("brokerId", "0 for a master.", 0, _LONG),
+            at_start("brokerId", "0 for a master; with a controller it has no say.", -1, _LONG),
             at_start("brokerIP1", "The address clients are told."),
             at_start("brokerIP2", "The address slaves are told; that of clients if not given."),
             at_start("bindAddress", "The address it listens on."),

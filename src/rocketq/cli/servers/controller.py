@@ -48,6 +48,7 @@ def controller(
     port: Annotated[
         int | None, Option(metavar="P", help="The port; 0 picks a free one. [19876]")
     ] = None,
+    metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
@@ -61,7 +62,7 @@ def controller(
     It decides which of the brokers that share a name is master, and has another one take over
     when it is gone. Brokers with enableControllerMode=true and its address in controllerAddr
     follow it, Java ones, too. When it accepts requests it prints
-    `ready controller=HOST:PORT pid=N`.
+    `ready controller=HOST:PORT pid=N`, with `metrics=URL` in it where it has figures.
 
     With --etcd its state is in etcd. Start as many as you like: one leads, the others know
     which, and one of them takes over when it ends. TLS and a user are the keys etcdCaFile,
@@ -76,7 +77,11 @@ def controller(
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
         start_logging(logs)
-        settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        settings = {
+            **read_file(config_file),
+            **options.metrics_settings(metrics_port),
+            **parse_assignments(assignments or ()),
+        }
         check_known(settings, ControllerConfig, strict=strict)
         config = build_config(
             settings, config_file, etcd=etcd, directory=directory, host=host, port=port
@@ -124,7 +129,10 @@ def build_config(
 
 
 def announce_ready(server: Controller) -> None:
-    print(f"ready controller={server.address} pid={os.getpid()}", flush=True)
+    words = [f"controller={server.address}"]
+    if server.metrics_url:
+        words.append(f"metrics={server.metrics_url}")
+    print("ready", *words, f"pid={os.getpid()}", flush=True)
 
 
 def run_controller(
