@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -11,10 +12,11 @@ import pytest
 
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.controller.broker_set import BrokerSet, Replica
-from rocketq.controller.etcd.client import EtcdAccess
+from rocketq.controller.etcd.client import EtcdAccess, Snapshot
 from rocketq.controller.keeper.etcd_keeper import EtcdKeeper
 from rocketq.controller.keeper.keeper import CannotKeep, Kept, NotLeader, SomebodyWasFaster
 from tests.controller.etcd_server import Etcd, needs_etcd, running_etcd
+from tests.controller.test_neighbour import Listener
 from tests.waiting import eventually
 
 pytestmark = needs_etcd
@@ -28,12 +30,12 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
         yield server
 
 
-def make_keeper(etcd: Etcd, name: str, prefix: str) -> EtcdKeeper:
+def make_keeper(etcd: Etcd, name: str, prefix: str, address: str = "") -> EtcdKeeper:
     return EtcdKeeper(
         EtcdAccess(endpoints=etcd.endpoints.split(",")),
         prefix=prefix,
         name=lambda: name,
-        address=lambda: f"{name}:19876",
+        address=lambda: address or f"{name}:19876",
         lease_s=2,
         clock=SYSTEM_CLOCK,
     )
@@ -94,6 +96,62 @@ async def test_the_lead_changes_hands_at_once_when_it_is_given_up(etcd: Etcd) ->
         await eventually(lambda: second.leads, within_s=1.5)
         assert begun == [True]
         assert not first.leads
+
+
+async def test_who_deposes_another_allows_for_what_it_may_still_say(
+    etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old one lives on behind a door that was shut, as far as its lease goes."""
+
+    async def not_now() -> bool:
+        return False
+
+    listener = Listener()
+    port = await listener.start()
+    first = make_keeper(etcd, "k0", "/deposed", address=f"127.0.0.1:{port}")
+    await first.start()
+    await eventually(lambda: first.leads)
+    second = make_keeper(etcd, "k1", "/deposed")
+    allowed: list[float] = []
+    second.on_lead(allowed.append)
+    await second.start()
+    await eventually(lambda: len(listener.accepted) == 1)
+    monkeypatch.setattr(first, "_campaign", not_now)
+    listener.end()
+    await eventually(lambda: second.leads)
+    assert allowed == [2.0]
+    await eventually(lambda: not first.leads)
+    # The next one, after an ordinary end, need not allow for anything.
+    first.on_lead(allowed.append)
+    await second.stop()
+    monkeypatch.undo()
+    await eventually(lambda: first.leads)
+    assert allowed == [2.0, 0.0]
+    await first.stop()
+
+
+async def test_a_lead_that_is_lost_while_it_is_taken(
+    etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = make_keeper(etcd, "k0", "/lost")
+    read = keeper._client.read_prefix
+    lost: list[bool] = []
+
+    async def lose_and_read(prefix: bytes, timeout_s: float) -> Snapshot:
+        snapshot = await read(prefix, timeout_s)
+        if keeper._leader_key in [pair.key for pair in snapshot.pairs] and not lost:
+            lost.append(True)
+            before = keeper._vacated
+            etcd.ask("kv/deleterange", key=b64encode(keeper._leader_key).decode())
+            await eventually(lambda: keeper._vacated > before)
+        return snapshot
+
+    monkeypatch.setattr(keeper._client, "read_prefix", lose_and_read)
+    await keeper.start()
+    await eventually(lambda: keeper.leads)
+    assert lost
+    await keeper.keep("b", None, SET)
+    await keeper.stop()
 
 
 async def test_who_only_believes_to_lead_decides_nothing(etcd: Etcd) -> None:

@@ -27,6 +27,7 @@ from typing import Final
 
 from rocketq.common import json
 from rocketq.common.clock import Clock
+from rocketq.common.numbers import parse_natural
 from rocketq.common.service import asked_to_stop, running
 from rocketq.controller.broker_set import BrokerSet
 from rocketq.controller.etcd.client import (
@@ -88,8 +89,9 @@ class EtcdKeeper:
         self._leader: Member | None = None
         # The revision at which this controller made the leader's key; None: it does not lead.
         self._reign: int | None = None
-        # The last reign that was seen, of whomever, and the task that looks after its process.
+        # The last reign of another that was seen, and the task that looks after its process.
         self._last_reign = 0
+        self._vacated = 0  # when somebody's key was last seen to be gone
         self._neighbour: asyncio.Task[None] | None = None
         self._members: dict[bytes, Member] = {}
         self._sets: dict[str, Kept] = {}
@@ -163,8 +165,12 @@ class EtcdKeeper:
         if key in found and found[key].value == text:
             return  # the first of two attempts was taken, and its answer lost
         leader = found.get(self._leader_key)
-        if leader is None or leader.create_revision != self._reign:
+        if leader is None:
+            self._no_leader(outcome.revision)
+            raise NotLeader("nobody leads at the moment")
+        if leader.create_revision != self._reign:
             self._lose("its key in etcd is another's")
+            self._new_leader(leader)
             raise NotLeader("another controller leads now")
         raise SomebodyWasFaster(name)
 
@@ -332,22 +338,23 @@ class EtcdKeeper:
     def _new_leader(self, pair: Pair) -> None:
         if self._reign is not None and pair.create_revision <= self._reign:
             return  # old news, or our own
+        if pair.lease == self._lease:
+            self._vacant.set()  # it is ours, and its making is not noticed yet
+            return
         self._leader = _member(pair)
         self._lose(f"{self._leader.name} leads")
         logger.info("%s at %s leads", self._leader.name, self._leader.address)
         self._last_reign = pair.create_revision
-        if pair.lease == self._lease:
-            self._vacant.set()  # it is ours, and its making was not noticed
-        else:
-            self._vacant.clear()
-            self._leave_neighbour()
-            self._neighbour = asyncio.create_task(
-                self._look_after(self._leader, pair.create_revision), name="leader's process"
-            )
+        self._vacant.clear()
+        self._leave_neighbour()
+        self._neighbour = asyncio.create_task(
+            self._look_after(self._leader, pair.create_revision), name="leader's process"
+        )
 
     def _no_leader(self, revision: int) -> None:
         if self._reign is not None and revision < self._reign:
             return  # old news
+        self._vacated = max(self._vacated, revision)
         self._leader = None
         self._leave_neighbour()
         self._lose("its key in etcd is gone")
@@ -418,19 +425,19 @@ class EtcdKeeper:
                 return True
             reign = pair.create_revision  # made by an attempt whose answer was lost
         everything = await self._client.read_prefix(self._prefix, _TIMEOUT_S)
-        if lease != self._lease:
-            return False
+        if lease != self._lease or self._vacated > reign:
+            return False  # it was ours, and is gone again
         self._sets = {}
         self._unsure.clear()
         deposed = 0
         for pair in everything.pairs:
             if pair.key == self._deposed_key:
-                deposed = int(pair.value)
+                deposed = parse_natural(pair.value) or 0
             elif pair.key != self._leader_key:
                 self._heed(Change(pair, is_deleted=False))
         self._leave_neighbour()
         was_deposed = deposed >= max(self._last_reign, 1)
-        self._reign = self._last_reign = reign
+        self._reign = reign
         self._leader = me
         self._vacant.clear()
         logger.info("this controller leads; %d broker sets are known", len(self._sets))
@@ -444,5 +451,9 @@ def _member_text(member: Member) -> bytes:
 
 
 def _member(pair: Pair) -> Member:
-    plain = json.loads(pair.value)
-    return Member(plain["name"], plain["address"])
+    try:
+        plain = json.loads(pair.value)
+        return Member(str(plain["name"]), str(plain["address"]))
+    except (ValueError, KeyError, TypeError):
+        logger.error("%s in etcd makes no sense", pair.key)
+        return Member("unknown", "")
