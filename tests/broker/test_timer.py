@@ -1,6 +1,7 @@
 """Messages of any delay: who waits, who is delivered when, and what survives a stop."""
 
 import asyncio
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -246,6 +247,35 @@ async def test_a_marker_deletes_the_message_of_its_key(
         drain(services)
         assert services.bodies("orders") == [b"B", b"C"]
         assert services.bodies("others") == [b"A of others"]
+
+
+async def test_what_waits_is_counted_by_topic(tmp_path: Path, clock: ManualClock) -> None:
+    """In the metrics that are kept and given to slaves, and in the broker's runtime table."""
+    async with opened(tmp_path, clock) as services:
+        timers = services.timers
+        timers.load()
+        for number in range(3):
+            services.put("orders", b"%d" % number, UNIQ_KEY=str(number), TIMER_DELAY_SEC="5")
+        services.put("others", b"later", TIMER_DELAY_SEC="60")
+        assert timers.runtime_info()["timerOffsetBehind"] == "4"
+        drain(services)
+        assert timers.metrics.counts == {"orders": 3, "others": 1}
+        info = timers.runtime_info()
+        assert (info["timerOffsetBehind"], info["timerCongestNum"]) == ("0", "4")
+
+        services.put(
+            *("orders", b"delete"), TIMER_DELIVER_MS=str(NOW + 5_000), TIMER_DEL_UNIQKEY="1"
+        )
+        drain(services)
+        clock.advance(6_000)
+        drain(services)
+        assert timers.metrics.counts == {"orders": 0, "others": 1}
+        assert services.bodies("orders") == [b"0", b"2"]
+        put = services.stats.view("TOPIC_PUT_NUMS", "orders")
+        assert put is not None
+        assert services.stats.put_total == 2
+        stored = json.loads(timers.metrics.encode())
+        assert stored["timingCount"]["others"]["count"] == 1
 
 
 async def test_a_clock_set_back_loses_nothing_and_doubles_nothing(

@@ -25,24 +25,24 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.stored import stored_again
 from rocketq.broker.tables.data_version import VersionCounter
+from rocketq.broker.timer import timed_properties as timed
 from rocketq.broker.timer.due_slot import DueSlot
+from rocketq.broker.timer.readable import Readable
 from rocketq.broker.timer.timer_metrics import TimerMetrics
 from rocketq.common.clock import Clock
-from rocketq.common.numbers import INT32_MAX, parse_int64, parse_natural
+from rocketq.common.numbers import parse_natural
 from rocketq.common.service import asked_to_stop
 from rocketq.common.slices import Slices
 from rocketq.message.flags import SysFlag, transaction_type
-from rocketq.message.hashing import java_hash
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
-from rocketq.message.properties.codec import get_property, remove_property, set_property
+from rocketq.message.properties.codec import get_property
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
@@ -59,22 +59,6 @@ from rocketq.store.timer import (
 )
 
 logger = logging.getLogger(__name__)
-
-_DELAY_SEC: Final = b"TIMER_DELAY_SEC"
-_DELAY_MS: Final = b"TIMER_DELAY_MS"
-_DELIVER_MS: Final = b"TIMER_DELIVER_MS"
-_OUT_MS: Final = b"TIMER_OUT_MS"
-_ENQUEUE_MS: Final = b"TIMER_ENQUEUE_MS"
-_DEQUEUE_MS: Final = b"TIMER_DEQUEUE_MS"
-_ROLL_TIMES: Final = b"TIMER_ROLL_TIMES"
-_DELETE_KEY: Final = b"TIMER_DEL_UNIQKEY"
-_DELAY_LEVEL: Final = b"DELAY"
-_REAL_TOPIC: Final = b"REAL_TOPIC"
-_REAL_QUEUE_ID: Final = b"REAL_QID"
-
-# What every delivered message gets behind its other properties.
-_STAMP: Final = b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02"
-_STAMPED: Final = b"QUEUE_MS\x01"
 
 _HALF_TOPIC: Final = TRANSACTION_HALF_TOPIC.encode()
 
@@ -103,25 +87,6 @@ class _Count:
     size: int = 0
 
 
-class _Readable:
-    """Up to which time what is stored can be read, though it lags behind."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-        self._mark = (0, 0)
-        self._until_ms = 0
-
-    def readable_until(self, stored_until_ms: int) -> int:
-        """All for times before `stored_until_ms` is in the log now: up to when it can be read."""
-        end, position = self._store.max_physical_offset, self._store.dispatched_position
-        if position >= end:
-            self._until_ms = stored_until_ms
-        elif position >= self._mark[0]:
-            self._until_ms = self._mark[1]
-            self._mark = end, stored_until_ms
-        return min(self._until_ms, stored_until_ms)
-
-
 class TimerMessages:
     """Takes timed messages in `transform`, places and delivers them on the event loop."""
 
@@ -148,8 +113,8 @@ class TimerMessages:
         self._delivered_now: dict[tuple[str, int], _Count] = {}
         self._saved = TimerProgress()
         self._synced_to = 0
-        self._waiting = _Readable(store)
-        self._out = _Readable(store)
+        self._waiting = Readable(store)
+        self._out = Readable(store)
         self._placed = 0
         self._delivered = 0
         self._delivered_saved = 0
@@ -164,15 +129,16 @@ class TimerMessages:
     def transform(self, message: MessageInner) -> None:
         """Turn a message that names a time into one that waits; leaves all others alone."""
         properties = message.properties
-        if b"TIMER_" not in properties or get_property(properties, _OUT_MS) is not None:
+        if b"TIMER_" not in properties or get_property(properties, timed.OUT_MS) is not None:
             return
         if (
             message.topic == TRANSACTION_HALF_TOPIC
-            or _level(properties) > 0
+            or timed.delay_level(properties) > 0
             or transaction_type(message.sys_flag) not in _DECIDED
         ):
             return
-        deliver_ms = self._deliver_ms(properties)
+        now_ms = self._clock.now_ms()
+        deliver_ms = timed.deliver_ms(properties, now_ms)
         if deliver_ms is None:
             return
         if not self._live.store.timer_wheel_enable:
@@ -180,8 +146,7 @@ class TimerMessages:
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false",
             )
-        now_ms = self._clock.now_ms()
-        is_marker = get_property(properties, _DELETE_KEY) is not None
+        is_marker = get_property(properties, timed.DELETE_KEY) is not None
         if deliver_ms <= now_ms and not is_marker:
             return  # its time has come already
         longest_ms = self._live.store.timer_max_delay_sec * 1_000
@@ -194,23 +159,11 @@ class TimerMessages:
             )
         slot_ms = self._slot_ms(deliver_ms)
         self._refuse_when_crowded(slot_ms)
-        message.properties = _with(
-            properties,
-            (_OUT_MS, b"%d" % slot_ms),
-            (_REAL_TOPIC, message.topic_bytes),
-            (_REAL_QUEUE_ID, b"%d" % message.queue_id),
+        message.properties = timed.with_waiting(
+            properties, slot_ms, message.topic_bytes, message.queue_id
         )
         message.move_to(TIMER_TOPIC, 0)
         self._place_soon(0)
-
-    def _deliver_ms(self, properties: bytes) -> int | None:
-        """The time a message names; None when it names none."""
-        for name, unit_ms in ((_DELAY_SEC, 1_000), (_DELAY_MS, 1)):
-            value = get_property(properties, name)
-            if value is not None:
-                return self._clock.now_ms() + _number(name, value) * unit_ms
-        value = get_property(properties, _DELIVER_MS)
-        return None if value is None else _number(_DELIVER_MS, value)
 
     def _slot_ms(self, deliver_ms: int) -> int:
         """The tick a message is placed in: the last one that ends at or before its time is
@@ -392,12 +345,12 @@ class TimerMessages:
     ) -> bool:
         """False when it must be tried again later."""
         properties = message.raw_properties
-        due_ms = parse_natural(get_property(properties, _OUT_MS))
-        real_topic = get_property(properties, _REAL_TOPIC)
+        due_ms = parse_natural(get_property(properties, timed.OUT_MS))
+        real_topic = get_property(properties, timed.REAL_TOPIC)
         if due_ms is None or real_topic is None:
             logger.warning("the timer message at %d names no time or topic: left out", position)
             return True
-        is_marker = get_property(properties, _DELETE_KEY) is not None
+        is_marker = get_property(properties, timed.DELETE_KEY) is not None
         if due_ms < write_ms and self.is_delivering:
             return is_marker or self._deliver(message, _LATEST, is_rolled=False)
         slot_ms, magic = self._place_of(due_ms, write_ms)
@@ -411,14 +364,14 @@ class TimerMessages:
             delay_ms=slot_ms - write_ms,
             position=position,
             size=size,
-            topic_hash=_hash(real_topic),
+            topic_hash=timed.topic_hash(real_topic),
         )
         at = self._log.add(unit)
         change = -1 if is_marker else 1
         staged[slot_ms] = (
             Slot(at, at, change) if slot is None else Slot(slot.first, at, slot.waiting + change)
         )
-        name = _name(real_topic)
+        name = timed.topic_name(real_topic)
         counted[name] = counted.get(name, 0) + change
         return True
 
@@ -518,20 +471,15 @@ class TimerMessages:
         """Store a due message under its real topic; false when that has to be tried again."""
         message = stored_again(stored)
         properties = message.properties
-        if not properties.endswith(b"\x02"):
-            properties += b"\x02"
-        real_topic = get_property(properties, _REAL_TOPIC)
-        queue_id = _queue_number(get_property(properties, _REAL_QUEUE_ID))
+        real_topic = get_property(properties, timed.REAL_TOPIC)
+        queue_id = timed.queue_number(get_property(properties, timed.REAL_QUEUE_ID))
         if real_topic is None or queue_id is None or real_topic == _HALF_TOPIC:
             logger.error("the timer message at %d names no real queue", stored.physical_offset)
             return True
-        if _STAMPED in properties:  # it was rolled
-            properties = remove_property(remove_property(properties, _ENQUEUE_MS), _DEQUEUE_MS)
-        properties += _STAMP % (write_ms, self._clock.now_ms())
-        name = _name(real_topic)
+        properties = timed.with_stamp(properties, write_ms, self._clock.now_ms())
+        name = timed.topic_name(real_topic)
         if is_rolled:
-            times = parse_natural(get_property(properties, _ROLL_TIMES), INT32_MAX - 1) or 0
-            properties = set_property(properties, _ROLL_TIMES, b"%d" % (times + 1))
+            properties = timed.rolled_once_more(properties)
             message.move_to(TIMER_TOPIC, 0)
         else:
             message.move_to(name, queue_id)
@@ -734,43 +682,3 @@ class TimerMessages:
             "timerEnqueueTps": f"{self._rates[0]:.1f}",
             "timerDequeueTps": f"{self._rates[1]:.1f}",
         }
-
-
-def _number(name: bytes, value: bytes) -> int:
-    number = parse_int64(value)
-    if number is None:
-        raise RequestRejected(
-            ResponseCode.MESSAGE_ILLEGAL, f"timer message illegal, {name.decode()} is no number"
-        )
-    return number
-
-
-def _level(properties: bytes) -> int:
-    return parse_natural(get_property(properties, _DELAY_LEVEL), INT32_MAX) or 0
-
-
-def _with(properties: bytes, *entries: tuple[bytes, bytes]) -> bytes:
-    """Properties with these as the only ones of their names. Mostly they are not there yet."""
-    is_new = properties.endswith(b"\x02")
-    for name, _ in entries:
-        is_new = is_new and name not in properties
-    if is_new:
-        return properties + b"".join([b"%b\x01%b\x02" % entry for entry in entries])
-    for name, value in entries:
-        properties = set_property(properties, name, value)
-    return properties
-
-
-@lru_cache(maxsize=1_024)
-def _name(topic: bytes) -> str:
-    return topic.decode("utf-8", "replace")
-
-
-@lru_cache(maxsize=1_024)
-def _queue_number(text: bytes | None) -> int | None:
-    return parse_natural(text, INT32_MAX)
-
-
-@lru_cache(maxsize=1_024)
-def _hash(topic: bytes) -> int:
-    return java_hash(_name(topic))
