@@ -42,6 +42,7 @@ HOT_MODULES: list[str] = [
     "rocketq.remoting.link.handling",
     "rocketq.remoting.hot.pull",
     "rocketq.remoting.hot.send",
+    "rocketq.remoting.hot.signed",
     "rocketq.remoting.wire.frame",
     "rocketq.remoting.wire.scan",
     "rocketq.remoting.wire.json_header",

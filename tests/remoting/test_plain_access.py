@@ -187,7 +187,7 @@ async def test_all_files_count_and_of_a_key_in_two_the_first(files: PlainFiles) 
     }
     standing = files.account("RocketMQ")
     assert standing is not None
-    assert standing.secret == b"12345678"
+    assert standing.account.secret_key == "12345678"
     assert files.is_white("10.10.103.5")
     assert files.is_white("172.16.0.9")
     assert not files.is_white("172.16.0.10")
@@ -203,7 +203,7 @@ async def test_changed_files_are_read_again_if_they_can_be(
     await files.look()
     standing = files.account("RocketMQ")
     assert standing is not None
-    assert standing.secret == b"87654321"
+    assert standing.account.secret_key == "87654321"
     with caplog.at_level(logging.WARNING):
         files.path.write_text("{ secret")
         await files.look()
@@ -230,5 +230,5 @@ async def test_changes_are_kept(files: PlainFiles, tmp_path: Path) -> None:
     assert not again.is_white("10.10.103.5")
     further = again.account("further")
     assert further is not None
-    assert further.secret == b"changed!"
+    assert further.account.secret_key == "changed!"
     assert again.files[files.path].version_counter == 3

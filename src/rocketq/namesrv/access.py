@@ -10,8 +10,8 @@ from typing import Final
 
 from rocketq.common.access import Action, Need, ResourceType
 from rocketq.message import names
-from rocketq.remoting.access.guard import Rules
 from rocketq.remoting.access.needs import GET, PUB, SUB, UPDATE, of_cluster, topic_need
+from rocketq.remoting.access.rules import Rules
 from rocketq.remoting.codes import RequestCode as Code
 from rocketq.remoting.wire.command import Command
 

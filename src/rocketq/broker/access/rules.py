@@ -10,7 +10,6 @@ from typing import Final
 
 from rocketq.common.access import Need
 from rocketq.message import names
-from rocketq.remoting.access.guard import Rules
 from rocketq.remoting.access.needs import (
     CREATE,
     DELETE,
@@ -27,6 +26,7 @@ from rocketq.remoting.access.needs import (
     of_topic,
     topic_need,
 )
+from rocketq.remoting.access.rules import Rules
 from rocketq.remoting.bodies.assignment import (
     BatchAckRequest,
     QueryAssignmentRequest,

@@ -3,12 +3,13 @@
 A retry topic counts as its group. A cluster without a name is the server's own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from rocketq.common.access import Action, Need, ResourceType
 from rocketq.message import names
-from rocketq.remoting.access.guard import Rule
+from rocketq.remoting.access.rules import Rule
+from rocketq.remoting.hot.signed import field_of
 from rocketq.remoting.wire.command import Command
 
 PUB: Final = frozenset({Action.PUB})
@@ -35,42 +36,49 @@ def group_need(group: str, actions: Actions) -> Need:
     return Need(ResourceType.GROUP, group, actions)
 
 
+class FieldRule:
+    """A rule that looks at some fields of the header alone: equal fields, equal needs."""
+
+    __slots__ = ("_fields", "_needs")
+
+    def __init__(
+        self, fields: tuple[str, ...], needs: Callable[[tuple[str, ...]], Iterable[Need]]
+    ) -> None:
+        self._fields = fields
+        self._needs = needs
+
+    def values(self, request: Command) -> tuple[str, ...]:
+        """What its needs depend on."""
+        return tuple([field_of(request, field) for field in self._fields])
+
+    def __call__(self, request: Command) -> Iterable[Need]:
+        return self._needs(self.values(request))
+
+
 def of_topic(actions: Actions, field: str = "topic", of_group: Actions | None = None) -> Rule:
     """The topic that a header names; a header that must name one and does not is refused."""
-
-    def rule(request: Command) -> Iterable[Need]:
-        return (topic_need(request.ext_fields.get(field, ""), actions, of_group),)
-
-    return rule
+    return FieldRule((field,), lambda values: (topic_need(values[0], actions, of_group),))
 
 
 def of_group(actions: Actions, field: str = "consumerGroup") -> Rule:
-    def rule(request: Command) -> Iterable[Need]:
-        return (group_need(request.ext_fields.get(field, ""), actions),)
-
-    return rule
+    return FieldRule((field,), lambda values: (group_need(values[0], actions),))
 
 
 def of_both(actions: Actions, topic: str = "topic", group: str = "consumerGroup") -> Rule:
     """The topic and the group that a header names; of optional ones those it has."""
 
-    def rule(request: Command) -> Iterable[Need]:
-        fields = request.ext_fields
-        needs = []
-        if fields.get(topic):
-            needs.append(topic_need(fields[topic], actions))
-        if fields.get(group):
-            needs.append(group_need(fields[group], actions))
-        return needs or (group_need("", actions),)
+    def needs(values: tuple[str, ...]) -> Iterable[Need]:
+        found = []
+        if values[0]:
+            found.append(topic_need(values[0], actions))
+        if values[1]:
+            found.append(group_need(values[1], actions))
+        return found or (group_need("", actions),)
 
-    return rule
+    return FieldRule((topic, group), needs)
 
 
 def of_cluster(actions: Actions) -> Rule:
     """The server's own cluster, whatever the header says."""
     needs = (Need(ResourceType.CLUSTER, "", actions),)
-
-    def rule(request: Command) -> Iterable[Need]:
-        return needs
-
-    return rule
+    return FieldRule((), lambda values: needs)

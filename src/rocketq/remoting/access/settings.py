@@ -17,7 +17,8 @@ from rocketq.common.access import User, UserType
 from rocketq.common.config import ConfigError
 from rocketq.common.numbers import INT32_MAX, parse_natural
 from rocketq.remoting.access.directory import AccessDirectory
-from rocketq.remoting.access.guard import AccessGuard, Rules
+from rocketq.remoting.access.guard import AccessGuard
+from rocketq.remoting.access.rules import Rules
 from rocketq.remoting.access.signature import RequestSigner
 from rocketq.remoting.link.handlers import RpcHook
 

@@ -29,6 +29,7 @@ from typing import Any, Final
 from rocketq.common.access import Action, Need, ResourceType
 from rocketq.common.errors import RocketqError
 from rocketq.remoting.access.plain.addresses import InvalidAddress, Matches, white_list
+from rocketq.remoting.access.signature import Secret
 
 _SHORTEST: Final = 7
 _LONGEST: Final = 256
@@ -158,7 +159,7 @@ class Standing:
 
     def __init__(self, account: PlainAccount) -> None:
         self.account = account
-        self.secret: Final = account.secret_key.encode()
+        self.secret: Final = Secret(account.secret_key.encode())
         self.is_white: Final[Matches] = white_list(account.white_remote_address)
         self._defaults = {
             ResourceType.TOPIC: parse_right(account.default_topic_perm),

@@ -14,10 +14,11 @@ from typing import Final
 from rocketq.common.access import Need
 from rocketq.message import names
 from rocketq.remoting.access.audit import refused_line
-from rocketq.remoting.access.guard import Rules, host_of
+from rocketq.remoting.access.guard import host_of
 from rocketq.remoting.access.needs import PUB
 from rocketq.remoting.access.plain.accounts import Standing
 from rocketq.remoting.access.plain.files import PlainFiles
+from rocketq.remoting.access.rules import Rules
 from rocketq.remoting.access.signature import ACCESS_KEY, is_signed
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected

@@ -1,0 +1,29 @@
+# Types of signed.py when compiled.
+
+cimport cython
+
+cimport rocketq.remoting.wire.command as commands
+cimport rocketq.remoting.wire.scan as scan
+from rocketq.remoting.wire.command cimport Command as CommandType
+from rocketq.remoting.wire.command cimport EntryStruct
+
+
+cdef class SignedFields:
+    cdef public str access_key
+    cdef public bytes signature
+    cdef public bytes content
+
+
+@cython.locals(fields=SignedFields, base="const unsigned char*", i="int", parts=list)
+cpdef SignedFields read_signed(CommandType command)
+
+@cython.locals(base="const unsigned char*", word=bytes, i="int")
+cpdef str field_of(CommandType command, str name)
+
+@cython.locals(i="int", at="int", held=EntryStruct)
+cdef void _sort(CommandType command, const unsigned char* base) noexcept
+
+@cython.locals(shorter="int", i="int")
+cdef bint _is_before(
+    const unsigned char* base, int at, int size, int other_at, int other_size
+) noexcept

@@ -1,0 +1,85 @@
+# cython: annotation_typing=False
+"""All that the wire knows of a signed request: who signed it, and what exactly was signed.
+
+Every request of a cluster with users is looked at so. The fields are read where they lie, and
+stay there for whoever reads them next; the general way is `remoting/access/signature.py`, and
+tests hold both against each other.
+
+Compiled where possible (signed.pxd gives the types).
+"""
+
+from rocketq.common.memory import Buffer
+from rocketq.remoting.wire import command as commands
+from rocketq.remoting.wire import scan
+from rocketq.remoting.wire.command import Command
+
+
+class SignedFields:
+    """Who says to have signed, the signature, and the bytes that it is about."""
+
+    access_key: str
+    signature: bytes
+    content: bytes
+
+
+def read_signed(command: Command) -> SignedFields | None:
+    """The parts of a signed request; None if it takes the general way."""
+    if command._entry_count < 0:
+        return None
+    base = commands.address_of(command._frame)
+    _sort(command, base)
+    fields = SignedFields.__new__(SignedFields)
+    fields.access_key = ""
+    fields.signature = b""
+    parts: list[Buffer] = []
+    for i in range(command._entry_count):
+        if scan.name_is(command, base, i, b"Signature", 9):
+            fields.signature = scan.raw_value(command, base, i)
+            continue
+        if scan.name_is(command, base, i, b"AccessKey", 9):
+            fields.access_key = scan.text_value(command, i)
+        parts.append(scan.raw_value(command, base, i))
+    parts.append(command.body)
+    fields.content = b"".join(parts)
+    return fields
+
+
+def field_of(command: Command, name: str) -> str:
+    """The value of one field, whatever has been read of a command; empty if there is none."""
+    if command._entry_count < 0:
+        return command.ext_fields.get(name, "")
+    base = commands.address_of(command._frame)
+    word = name.encode()
+    for i in range(command._entry_count - 1, -1, -1):  # of two of a name the last counts
+        if scan.name_is(command, base, i, word, len(word)):
+            return scan.text_value(command, i)
+    return ""
+
+
+def _sort(command: Command, base: Buffer) -> None:
+    """Bring the fields into the order of their names, those of one name in that of the header.
+
+    They are few, and often nearly in order.
+    """
+    for i in range(1, command._entry_count):
+        held = command._entries[i]
+        at = i
+        while at > 0 and _is_before(
+            base,
+            held.name_at,
+            held.name_size,
+            command._entries[at - 1].name_at,
+            command._entries[at - 1].name_size,
+        ):
+            command._entries[at] = command._entries[at - 1]
+            at -= 1
+        command._entries[at] = held
+
+
+def _is_before(base: Buffer, at: int, size: int, other_at: int, other_size: int) -> bool:
+    """Whether a name comes before another, byte by byte."""
+    shorter = size if size < other_size else other_size
+    for i in range(shorter):
+        if base[at + i] != base[other_at + i]:
+            return base[at + i] < base[other_at + i]
+    return size < other_size

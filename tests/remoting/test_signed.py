@@ -1,0 +1,61 @@
+"""Signed requests read where they lie say what the general way says."""
+
+import base64
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketq.remoting import Command, SerializeType
+from rocketq.remoting.access.signature import RequestSigner, Secret, is_signed
+from rocketq.remoting.hot.signed import field_of, read_signed
+from rocketq.remoting.wire.frame import FrameSplitter
+
+pytestmark = pytest.mark.usefixtures("scanning")
+
+names = st.text(min_size=1, max_size=12).filter(lambda text: text not in ("Signature", "AccessKey"))
+values = st.text(max_size=30)
+
+
+def received(command: Command) -> Command:
+    (found,) = FrameSplitter().feed(b"".join(command.encode()))
+    return found
+
+
+@given(
+    st.dictionaries(names, values, max_size=16),
+    st.binary(max_size=200),
+    st.sampled_from(list(SerializeType)),
+)
+def test_both_ways_agree(fields: dict[str, str], body: bytes, form: SerializeType) -> None:
+    secret = Secret(b"a secret")
+    request = Command(310, ext_fields=dict(fields), body=body, serialize_type=form)
+    RequestSigner("alice", "a secret").before_request("", request)
+    found = received(request)
+    signed = read_signed(found)
+    if signed is not None:
+        assert signed.access_key == "alice"
+        assert secret.has_signed(signed.content, signed.signature)
+        assert not Secret(b"another").has_signed(signed.content, signed.signature)
+    for name, value in fields.items():
+        assert field_of(found, name) == value
+    assert field_of(found, "nothing of the kind") == ""
+    assert is_signed(found, secret)
+    assert found.ext_fields == request.ext_fields
+
+
+def test_the_fields_stay_in_place_for_the_next_reader() -> None:
+    request = Command(310, ext_fields={"b": "topic", "a": "group"}, body=b"x")
+    RequestSigner("alice", "a secret").before_request("", request)
+    found = received(request)
+    signed = read_signed(found)
+    assert signed is not None
+    assert signed.content == b"alicegrouptopicx"
+    assert read_signed(found) is not None
+
+
+@given(st.binary(max_size=200), st.binary(max_size=6000))
+def test_signatures_are_hmac(secret: bytes, content: bytes) -> None:
+    expected = hmac.digest(secret, content, "sha1")
+    assert Secret(secret).has_signed(content, base64.b64encode(expected))
