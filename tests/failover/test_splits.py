@@ -114,7 +114,7 @@ async def _split(brokers: BrokerSet, history: History, cut: object, last_s: floa
     await history.next_acknowledged(30)
 
 
-@pytest.mark.parametrize("cut", [_lose_controller, _lose_all])
+@pytest.mark.parametrize("cut", [_lose_controller, _lose_answers, _lose_all])
 async def test_a_master_that_is_cut_off_acknowledges_nothing_more(
     tmp_path: Path, cut: object
 ) -> None:

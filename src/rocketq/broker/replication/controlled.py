@@ -32,6 +32,7 @@ from rocketq.common.clock import Clock
 from rocketq.common.errors import RocketqError
 from rocketq.remoting import Command, RequestRejected, ResponseCode, check
 from rocketq.remoting.bodies.controller import ElectMasterResponseBody, SyncStateSet
+from rocketq.remoting.errors import RequestTimeout
 from rocketq.remoting.headers import (
     ApplyBrokerId,
     BrokerHeartbeat,
@@ -285,9 +286,15 @@ class ControlledRole:
         sent_at = self._clock.monotonic()
         await self._controllers.beat_leader(heartbeat)
         name = self._live.broker.broker_name
-        reply = await self._controllers.call(
-            Command.request(GetReplicaInfo(broker_name=name)), self._patience_s
-        )
+        try:
+            reply = await self._controllers.call(
+                Command.request(GetReplicaInfo(broker_name=name)), self._patience_s
+            )
+        except RequestTimeout:
+            if self.reign is not None and not self.reign.lease.is_held:
+                # It may hear us and not be heard. As long as it does, it elects nobody else.
+                self._controllers.leave()
+            raise
         if reply.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
             self._is_registered = False
         check(reply)

@@ -81,6 +81,11 @@ class Controllers:
         except RocketqError as error:
             logger.debug("controller %s does not hear of us: %s", address, error)
 
+    def leave(self) -> None:
+        """End all connections: whoever leads takes that for the end of this broker."""
+        for address in {*self._addresses(), *self._watched}:
+            self._client.disconnect(address)
+
     async def close(self) -> None:
         for task in list(self._beating.values()):
             task.cancel()
