@@ -13,7 +13,10 @@ from rocketq.proxy.http2.connection import PREFACE
 from rocketq.proxy.http2.hpack import HeaderDecoder, literal
 from rocketq.proxy.protocol import messages as pb
 from rocketq.proxy.protocol.pool import SERVICE
+from rocketq.remoting import Command
+from rocketq.remoting.headers import GetConsumerConnectionList
 from tests.proxy.harness import HERE, Place, place
+from tests.waiting import eventually
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     *(0, 1, 3, 4, 6),
@@ -68,6 +71,9 @@ class Raw:
             while await self._reader.read(65536):
                 pass
         return True
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
 
     async def close(self) -> None:
         self._writer.close()
@@ -290,3 +296,21 @@ async def test_calls_given_up_by_the_thousand_end_the_connection(at: Place) -> N
     except (ConnectionError, asyncio.IncompleteReadError):
         pass  # hung up on while it was still sending
     await raw.close()
+
+
+async def test_a_peer_that_vanishes_is_noticed(at: Place) -> None:
+    """With calls under way, and without a word: its client is gone from the broker at once."""
+    raw = await Raw.open(at)
+    settings = at.client().consumer_settings("g", "t")
+    raw.write(HEADERS, END_HEADERS, 1, headers("Telemetry"))
+    raw.write(DATA, 0, 1, message(pb.TelemetryCommand(settings=settings)))
+    await raw.until(DATA)
+    listing = Command.request(GetConsumerConnectionList(consumer_group="g"))
+    assert (await at.broker.call(listing)).code == 0
+    raw.abort()
+
+    async def is_gone() -> bool:
+        again = Command.request(GetConsumerConnectionList(consumer_group="g"))
+        return (await at.broker.call(again)).code != 0
+
+    await eventually(is_gone)

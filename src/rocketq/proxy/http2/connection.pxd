@@ -107,6 +107,9 @@ cdef class Http2Connection:
 
     cpdef data_received(self, data)
 
+    @cython.locals(streams=dict, stream=Stream)
+    cpdef connection_lost(self, error)
+
     @cython.locals(
         end="Py_ssize_t", size="Py_ssize_t", stop="Py_ssize_t", kind="int", flags="int",
         number="long long", raw="const unsigned char*",

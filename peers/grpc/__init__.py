@@ -1,0 +1,1 @@
+"""Official clients of RocketMQ 5, and what they are run against."""
