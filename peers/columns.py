@@ -1,6 +1,7 @@
 """All columns of the matrix, from left to right."""
 
 from peers import clients, elected, hand_over, mixed, replication, spark, tools
+from peers.grpc import columns as grpc
 
 COLUMNS = [
     *clients.COLUMNS,
@@ -10,4 +11,5 @@ COLUMNS = [
     *replication.COLUMNS,
     *elected.COLUMNS,
     *spark.COLUMNS,
+    *grpc.COLUMNS,
 ]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from peers import java, page, record
 from peers.columns import COLUMNS
+from peers.grpc import columns as grpc
 from peers.outcomes import Outcome, Outcomes
 from peers.servers import NEEDS_NO_OTHER_INTERFACE
 from peers.table import Table, regressions, remember
@@ -72,6 +73,8 @@ def main() -> None:
         return
     if not os.environ.get(NEEDS_NO_OTHER_INTERFACE):
         java.install([java.V5, java.V4, java.CLIENT_4])
+        if not options.only or any(name.startswith("grpc-") for name in options.only):
+            grpc.install()
         alone_on_loopback()
 
     table = run_columns(options.only, options.rows)

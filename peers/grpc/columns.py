@@ -1,0 +1,196 @@
+"""Official gRPC clients against RocketMQ's proxy first, then against ours, in both its places.
+
+    java        Java proxy, Java broker     what the rows themselves are held against
+    rocketq     a rocketq broker that serves gRPC itself
+    proxy       `rocketq proxy` before a rocketq broker
+    proxy-java  `rocketq proxy` before a Java broker
+    java-ours   Java proxy before a rocketq broker
+
+The clients are fetched once, into the cache of peers/java.py: Java's by Maven, Python's by pip,
+Node's by npm, Go's by `go build`. A language whose tools are not there has no rows.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from peers import java
+from peers.outcomes import Column, Outcome, Outcomes, run_program
+from peers.servers import Cluster, Server, wait_for_line
+
+HERE = Path(__file__).resolve().parent
+CACHE = java.CACHE / "grpc-clients"
+ROWS = ["simple", "push", "fifo", "delay", "transaction", "orphan"]
+KINDS = {"normal": "NORMAL", "fifo": "FIFO", "delay": "DELAY", "transaction": "TRANSACTION"}
+JAVA_CLIENT, GO_CLIENT = "5.2.0", "v5.1.3"
+WITHIN_S = 600.0
+
+
+# Clients
+
+
+def python_client() -> list[str]:
+    place = CACHE / "python"
+    program = place / "bin" / "python"
+    if not program.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        words = [str(program), "-m", "pip", "install", "-q", "rocketmq-python-client"]
+        subprocess.run(words, check=True)
+    return [str(program), str(HERE / "official.py")]
+
+
+def node_client() -> list[str]:
+    place = CACHE / "node"
+    if not (place / "node_modules").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "package.json").write_text('{"private": true}')
+        words = ["npm", "install", "--silent", "--no-audit", "--no-fund"]
+        subprocess.run([*words, "rocketmq-client-nodejs"], cwd=place, check=True)
+    shutil.copy(HERE / "official.js", place)
+    return ["node", str(place / "official.js")]
+
+
+def go_client() -> list[str]:
+    place = CACHE / "go"
+    program, source = place / "official", HERE / "main.go"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, place)
+        (place / "go.mod").write_text("module official\n\ngo 1.21\n")
+        client = f"github.com/apache/rocketmq-clients/golang/v5@{GO_CLIENT}"
+        for words in (["get", client], ["mod", "tidy"], ["build", "-o", "official", "."]):
+            subprocess.run(["go", *words], cwd=place, check=True, capture_output=True)
+    return [str(program)]
+
+
+def java_client() -> list[str]:
+    place = CACHE / "java"
+    jars, classes = place / "jars", place / "classes"
+    if not jars.exists():
+        words = ["mvn", "-q", "-B", "-f", str(HERE / "client-pom.xml")]
+        words += [f"-Dclient.version={JAVA_CLIENT}", "dependency:copy-dependencies"]
+        words += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+        subprocess.run(words, check=True)
+    everything = f"{jars}{os.sep}*"
+    subprocess.run(
+        ["javac", "-cp", everything, "-d", str(classes), str(HERE / "Official.java")], check=True
+    )
+    path = os.pathsep.join([everything, str(classes)])
+    return ["java", *java.SMALL_JVM, "-cp", path, "Official"]
+
+
+CLIENTS: dict[str, tuple[str, Callable[[], list[str]]]] = {
+    "python": ("python3", python_client),
+    "node": ("npm", node_client),
+    "go": ("go", go_client),
+    "java": ("mvn", java_client),
+}
+
+
+def install() -> None:
+    """Fetch the clients; afterwards no network is needed."""
+    for tool, prepare in CLIENTS.values():
+        if shutil.which(tool):
+            prepare()
+
+
+# Servers
+
+
+def java_proxy(cluster: Cluster, namesrv: Server) -> str:
+    port = cluster.port("proxy")
+    settings = {
+        "rocketMQClusterName": "DefaultCluster",
+        "namesrvAddr": namesrv.address,
+        "grpcServerPort": port,
+        "remotingListenPort": port + 1,
+        "localServeAddr": "127.0.0.1",
+        "proxyMode": "CLUSTER",
+    }
+    conf = cluster.folder / "conf" / "rmq-proxy.json"
+    conf.write_text(json.dumps(settings))
+    jvm = ["-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    jvm += ["--add-exports=java.base/sun.security.x509=ALL-UNNAMED"]
+    jvm += [f"-DRMQ_PROXY_HOME={cluster.folder}"]
+    main = "org.apache.rocketmq.proxy.ProxyStartup"
+    words = java.command(java.V5, main, cluster.folder, jvm=jvm)
+    os.environ["RMQ_PROXY_HOME"] = str(cluster.folder)
+    address = f"127.0.0.1:{port}"
+    cluster._started("java-proxy", [*words, "-pc", str(conf)], address, is_open)
+    return address
+
+
+def is_open(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    with socket.socket() as probing:
+        return probing.connect_ex((host, int(port))) == 0
+
+
+def our_proxy(cluster: Cluster, namesrv: Server) -> str:
+    words = [sys.executable, "-m", "rocketq.cli", "proxy", "-n", namesrv.address]
+    server = cluster.run("rocketq-proxy", [*words, "--host", "127.0.0.1", "--grpc-port", "0"])
+    return wait_for_line(server, "ready grpc=").split()[0]
+
+
+def make_topics(namesrv: Server) -> None:
+    for name, kind in KINDS.items():
+        words = [sys.executable, "-m", "rocketq.cli", "admin", "updateTopic"]
+        words += ["-n", namesrv.address, "-c", "DefaultCluster", "-t", f"grpc-{name}"]
+        words += ["-r", "4", "-w", "4", "-a", f"+message.type={kind}"]
+        subprocess.run(words, check=True, capture_output=True)
+
+
+def started(cluster: Cluster, kind: str) -> str:
+    """The address of a system for gRPC clients."""
+    is_java_broker = kind in ("java", "proxy-java")
+    namesrv = cluster.java_namesrv() if is_java_broker else cluster.rocketq_namesrv()
+    if is_java_broker:
+        cluster.java_broker("a", namesrv)
+    elif kind == "rocketq":
+        conf, _ = cluster._broker_conf("a", namesrv, {})
+        words = [sys.executable, "-m", "rocketq.cli", "broker", "-c", str(conf)]
+        words += ["--grpc-port", str(cluster.port("grpc"))]
+        server = cluster.run("rocketq-broker-a", words)
+        wait_for_line(server, "ready broker=")
+        make_topics(namesrv)
+        return f"127.0.0.1:{cluster.port('grpc')}"
+    else:
+        cluster.rocketq_broker("a", namesrv)
+    make_topics(namesrv)
+    is_java_proxy = kind in ("java", "java-ours")
+    return java_proxy(cluster, namesrv) if is_java_proxy else our_proxy(cluster, namesrv)
+
+
+def official_clients(kind: str, folder: Path, rows: Sequence[str]) -> Outcomes:
+    """All rows of all clients against one system; a row is named language-feature."""
+    found: dict[str, Outcome] = {}
+    with Cluster(folder) as cluster:
+        address = started(cluster, kind)
+        for language, (tool, prepare) in CLIENTS.items():
+            wanted = [row for row in ROWS if not rows or f"grpc-{language}-{row}" in rows]
+            if not wanted or not shutil.which(tool):
+                continue
+            command = prepare()
+            outcomes = run_program([*command, address, *wanted], folder, WITHIN_S)
+            for row in wanted:
+                outcome = outcomes.get(row, Outcome(False, "no answer"))
+                found[f"grpc-{language}-{row}"] = outcome
+    return found
+
+
+COLUMNS = [
+    Column(f"grpc-{kind}", title, partial(official_clients, kind))
+    for kind, title in (
+        ("java", "gRPC clients → Java proxy → Java broker"),
+        ("rocketq", "gRPC clients → rocketq broker"),
+        ("proxy", "gRPC clients → rocketq proxy → rocketq broker"),
+        ("proxy-java", "gRPC clients → rocketq proxy → Java broker"),
+        ("java-ours", "gRPC clients → Java proxy → rocketq broker"),
+    )
+]
