@@ -171,6 +171,8 @@ def test_a_message_that_is_not_there_says_so(browser: Browser, url: str) -> None
 def test_a_topic_that_is_not_there_says_so(browser: Browser, url: str) -> None:
     browser.open(f"{url}/topic?name=nothing")
     browser.wait_for("no broker serves the topic nothing", ".r-trouble")
+    browser.click(".r-change")
+    browser.wait_for("no broker serves the topic nothing", ".q-notification")
 
 
 def test_the_cluster_and_the_settings_of_a_broker(

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
+from rocketq.console.widgets.outcomes import told
+
 
 @contextmanager
 def card(title: str = "", *, classes: str = "") -> Iterator[ui.element]:
@@ -89,9 +91,7 @@ class Chips:
     async def _flip(self, name: str) -> None:
         self._on ^= {name}
         self._paint()
-        outcome = self._changed()
-        if hasattr(outcome, "__await__"):
-            await outcome
+        await told(self._changed())
 
     def _paint(self) -> None:
         for name, chip in self._chips.items():
@@ -107,9 +107,7 @@ def search_box(
     """Asks again when somebody has stopped typing for a moment."""
 
     async def typed() -> None:
-        outcome = changed((box.value or "").strip())
-        if hasattr(outcome, "__await__"):
-            await outcome
+        await told(changed((box.value or "").strip()))
 
     box = ui.input(placeholder=placeholder, value=value).classes(f"r-filter r-{mark}")
     box.props("dense outlined debounce=250 clearable")
@@ -120,9 +118,13 @@ def search_box(
 
 
 def button(
-    title: str, icon: str, on_click: Callable[..., object], *, mark: str, primary: bool = False
+    title: str, icon: str, on_click: Callable[[], object], *, mark: str, primary: bool = False
 ) -> ui.button:
     colour = "primary" if primary else None
-    made = ui.button(title, icon=icon, on_click=on_click, color=colour)
+
+    async def clicked() -> None:
+        await told(on_click())
+
+    made = ui.button(title, icon=icon, on_click=clicked, color=colour)
     made.classes(f"r-button r-{mark}")
     return made.props("unelevated dense no-caps" if primary else "outline dense no-caps")

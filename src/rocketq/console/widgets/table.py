@@ -14,6 +14,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from rocketq.console.texts import Texts
+from rocketq.console.widgets.outcomes import told
 
 Row = dict[str, Any]
 CellKind = Literal["text", "number", "link", "state", "meter", "mono", "actions"]
@@ -193,7 +194,7 @@ class DataTable:
     async def _requested(self, event: GenericEventArguments) -> None:
         wanted = event.args.get("pagination") if isinstance(event.args, dict) else None
         if isinstance(wanted, dict):
-            await self._show({**self._pagination, **wanted})
+            await told(self._show({**self._pagination, **wanted}))
 
     def _keep_pagination(self) -> None:
         """What the browser thinks of it may be older than the rows it has: the server decides.
@@ -224,9 +225,7 @@ class DataTable:
             return
         handler = self._handlers.get(str(event.args.get("name")))
         if handler is not None:
-            outcome = handler(str(event.args.get("key")))
-            if outcome is not None:
-                await outcome
+            await told(handler(str(event.args.get("key"))))
 
 
 def _ask(pagination: dict[str, Any], page: int, size: int) -> Ask:
