@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from peers import clients, hand_over, mixed, replication, spark, tools
+from peers import clients, elected, hand_over, mixed, replication, spark, tools
 from peers.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +35,12 @@ PARTS = [
         "A SYNC_MASTER and its slave: 100,000 messages of all kinds, then the master is killed "
         "and its directory deleted, and the slave's directory is started as a master.",
         replication.COLUMNS,
+    ),
+    (
+        "Elected masters",
+        "Three brokers of one name under a controller, a producer that sends all the time; the "
+        "master is killed, another takes over, the killed one comes back, again and again.",
+        elected.COLUMNS,
     ),
     (
         "Spark",
