@@ -8,12 +8,12 @@ import asyncio
 import contextlib
 import struct
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from rocketq.common.buffers import Buffer
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting import Command, RemotingClient, RemotingError, RequestCode
+from rocketq.remoting import Command, RemotingClient, RemotingError, RequestCode, RpcHook
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,
     HeartbeatData,
@@ -290,9 +290,9 @@ ATTACKS: Final[dict[str, Attack]] = {
 }
 
 
-async def prepare(address: str) -> None:
+async def prepare(address: str, hooks: Sequence[RpcHook] = ()) -> None:
     """What the attacks work with, made as anybody could make it."""
-    client = RemotingClient()
+    client = RemotingClient(hooks=hooks)
     try:
         header = CreateTopic(
             topic=WIDE,
@@ -310,9 +310,15 @@ async def prepare(address: str) -> None:
         await client.close()
 
 
-async def attack(address: str, name: str, rounds: int, stop: asyncio.Event | None = None) -> int:
+async def attack(
+    address: str,
+    name: str,
+    rounds: int,
+    stop: asyncio.Event | None = None,
+    hooks: Sequence[RpcHook] = (),
+) -> int:
     """Some rounds of one attack, or as many as there is time for; returns how many."""
-    client = RemotingClient()
+    client = RemotingClient(hooks=hooks)
     turn = 0
     try:
         while turn < rounds and not (stop is not None and stop.is_set()):

@@ -32,6 +32,7 @@ from rocketq.remoting.headers.access import (
     ListUsers,
 )
 from tests.broker.harness import TestBroker, pull_request, running_broker, send_request
+from tests.waiting import eventually
 
 TOPIC = "BenchmarkTest"
 LOCKED: dict[str, Any] = {
@@ -269,3 +270,24 @@ async def test_a_policy_names_the_cluster_of_the_broker_not_one_of_the_request(
         assert reply.code == ResponseCode.NO_PERMISSION
         request = Command(RequestCode.GET_BROKER_CONFIG, ext_fields=dict(fields))
         assert (await call_as(broker, request, "owner", "ownerpass")).code == 0
+
+
+async def test_many_refusals_are_counted_and_not_written_one_by_one(
+    broker: TestBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="rocketq.audit"):
+        for _ in range(50):
+            assert (await broker.send(TOPIC)).code == ResponseCode.NO_PERMISSION
+
+        def told() -> int:
+            return sum(getattr(record, "times", 0) for record in caplog.records)
+
+        await eventually(lambda: told() == 50)
+    assert len(caplog.records) < 10
+
+
+async def test_a_body_that_is_too_long_to_be_looked_through_is_refused(broker: TestBroker) -> None:
+    await make_user(broker, "alice", ("*", "All"))
+    long = Command(RequestCode.HEART_BEAT, body=b'{"clientID":"c","x":"' + bytes(300_000) + b'"}')
+    reply = await call_as(broker, long, "alice", "alicepass")
+    assert reply.code == ResponseCode.NO_PERMISSION

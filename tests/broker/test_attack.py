@@ -12,11 +12,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rocketq.broker import Broker, BrokerConfig
-from rocketq.remoting import RemotingClient
+from rocketq.remoting import Command, RemotingClient
+from rocketq.remoting.access import RequestSigner
+from rocketq.remoting.bodies.access import AclInfo, Policy, PolicyEntry, UserInfo
+from rocketq.remoting.headers.access import CreateAcl, CreateUser
 from rocketq.store import StoreConfig
 from tests.broker.attacks import ATTACKS, attack, prepare
 from tests.broker.harness import pull_request, send_request
@@ -25,7 +29,7 @@ from tests.steps import ATTEMPTS, Steps, measured_server
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[str]:
+async def serving(folder: Path, **settings: Any) -> AsyncIterator[str]:
     broker = Broker(
         BrokerConfig(
             broker_name="attacked",
@@ -35,6 +39,7 @@ async def serving(folder: Path) -> AsyncIterator[str]:
             namesrv_addr="",
             enable_property_filter=True,
             max_made_per_connection=2_000,
+            **settings,
         ),
         StoreConfig(
             store_path_root_dir=str(folder),
@@ -48,15 +53,42 @@ async def serving(folder: Path) -> AsyncIterator[str]:
         yield broker.address
 
 
+LOCKED: dict[str, Any] = {
+    "authentication_enabled": True,
+    "authorization_enabled": True,
+    "init_authentication_user": '{"username":"root","password":"root-password"}',
+}
+ROOT = RequestSigner("root", "root-password")
+MALLORY = RequestSigner("mallory", "mallory-password")
+
+
+async def make_mallory(address: str) -> None:
+    """A user like any other, who may do everything and is not a super user."""
+    client = RemotingClient(hooks=[ROOT])
+    user = UserInfo(password="mallory-password", user_type="Normal")
+    entry = PolicyEntry(resource="*", actions=["All"], decision="Allow")
+    acl = AclInfo(policies=[Policy(policy_type="Custom", entries=[entry])])
+    for request in (
+        Command.request(CreateUser(username="mallory"), user.encode()),
+        Command.request(CreateAcl(subject="User:mallory"), acl.encode()),
+    ):
+        assert (await client.call(address, request, 30.0)).code == 0
+    await client.close()
+
+
+@pytest.mark.parametrize("settings", [{}, LOCKED], ids=["without users", "with users"])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_step_of_the_loop_keeps_the_others_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, settings: dict[str, Any]
 ) -> None:
     async def go(address: str, steps: Steps) -> None:
-        await prepare(address)
+        if settings:
+            await make_mallory(address)
+        hooks = [MALLORY] if settings else []
+        await prepare(address, hooks)
         steps.is_measuring = True
-        under_attack = asyncio.create_task(attack(address, name, rounds=2))
-        client = RemotingClient()
+        under_attack = asyncio.create_task(attack(address, name, rounds=2, hooks=hooks))
+        client = RemotingClient(hooks=[ROOT] if settings else [])
         try:
             while not under_attack.done():
                 reply = await client.call(address, send_request("honest"), 60.0)
@@ -68,7 +100,7 @@ def test_no_step_of_the_loop_keeps_the_others_waiting(
 
     for attempt in range(ATTEMPTS):
         folder = tmp_path / f"{attempt}"
-        with measured_server(partial(serving, folder), monkeypatch) as (address, steps):
+        with measured_server(partial(serving, folder, **settings), monkeypatch) as (address, steps):
             asyncio.run(go(address, steps))
         if steps.are_short:
             return

@@ -35,14 +35,30 @@ from rocketq.remoting.bodies.assignment import (
 from rocketq.remoting.bodies.heartbeat import HeartbeatData
 from rocketq.remoting.bodies.locks import LockBatchRequest
 from rocketq.remoting.codes import RequestCode as Code
+from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.wire.command import Command
 
 # In headers whose names are one letter.
 _V2_TOPIC: Final = "b"
 
+# A heartbeat of some thousand groups.
+_LARGEST_BODY: Final = 256 * 1024
+
+
+def _short(request: Command) -> Command:
+    """A request whose needs are in its body, if reading them keeps nobody waiting."""
+    if len(request.body) > _LARGEST_BODY:
+        raise RequestRejected(
+            ResponseCode.NO_PERMISSION,
+            f"{len(request.body)} bytes are more than are looked through for what they need "
+            f"({_LARGEST_BODY})",
+        )
+    return request
+
 
 def _heartbeat(request: Command) -> Iterable[Need]:
-    for consumer in HeartbeatData.from_request(request).consumer_data_set:
+    for consumer in HeartbeatData.from_request(_short(request)).consumer_data_set:
         yield group_need(consumer.group_name, SUB)
         for subscription in consumer.subscription_data_set:
             if not names.is_retry_topic(subscription.topic):
@@ -60,7 +76,7 @@ def _end_transaction(request: Command) -> Iterable[Need]:
 
 
 def _locks(request: Command) -> Iterable[Need]:
-    asked = LockBatchRequest.from_request(request)
+    asked = LockBatchRequest.from_request(_short(request))
     yield group_need(asked.consumer_group, SUB)
     for topic in {queue.topic for queue in asked.mq_set}:
         if not names.is_retry_topic(topic):
@@ -68,18 +84,18 @@ def _locks(request: Command) -> Iterable[Need]:
 
 
 def _batch_ack(request: Command) -> Iterable[Need]:
-    for ack in BatchAckRequest.from_request(request).acks:
+    for ack in BatchAckRequest.from_request(_short(request)).acks:
         yield group_need(ack.consumer_group, SUB)
         yield topic_need(ack.topic, SUB)
 
 
 def _assignment(request: Command) -> Iterable[Need]:
-    asked = QueryAssignmentRequest.from_request(request)
+    asked = QueryAssignmentRequest.from_request(_short(request))
     return group_need(asked.consumer_group, SUB), topic_need(asked.topic, SUB)
 
 
 def _request_mode(request: Command) -> Iterable[Need]:
-    asked = SetMessageRequestMode.from_request(request)
+    asked = SetMessageRequestMode.from_request(_short(request))
     return group_need(asked.consumer_group, UPDATE), topic_need(asked.topic, UPDATE)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rocketq.common.access import Acl, Need, ResourceType, User, refusal
-from rocketq.remoting.access.audit import refused_line
+from rocketq.remoting.access.audit import Refusals
 from rocketq.remoting.access.needs import FieldRule
 from rocketq.remoting.access.rules import Rule, Rules
 from rocketq.remoting.access.signature import ACCESS_KEY, Secret, is_signed
@@ -73,6 +73,7 @@ class AccessGuard:
         self._allowed: set[tuple[int, str, str, tuple[str, ...]]] = set()
         self._hosts: dict[str, str] = {}
         self._revision = -1
+        self._refusals = Refusals()
 
     def before_request(self, peer: str, request: Command) -> None:
         if self._revision != self._directory.revision:
@@ -85,7 +86,7 @@ class AccessGuard:
             if self._authorizes and code not in self._open_to_users:
                 self._authorize(request, name or field_of(request, ACCESS_KEY), peer)
         except RequestRejected as cause:
-            refused_line(peer, request, cause)
+            self._refusals.add(peer, request, cause)
             raise
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from rocketq.common.access import Need
 from rocketq.message import names
-from rocketq.remoting.access.audit import refused_line
+from rocketq.remoting.access.audit import Refusals
 from rocketq.remoting.access.guard import host_of
 from rocketq.remoting.access.needs import PUB
 from rocketq.remoting.access.plain.accounts import Standing
@@ -35,6 +35,7 @@ class PlainGuard:
         self._files = files
         self._rules = rules
         self._revision = -1
+        self._refusals = Refusals()
         self._white: dict[str, bool] = {}
         self._decisions: dict[tuple[str, Need], str | None] = {}
 
@@ -49,7 +50,7 @@ class PlainGuard:
         try:
             self._check(host, request)
         except RequestRejected as cause:
-            refused_line(peer, request, cause)
+            self._refusals.add(peer, request, cause)
             raise
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:
