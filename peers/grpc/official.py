@@ -58,7 +58,15 @@ class Received:
             configuration(), f"grpc-{uuid.uuid4().hex}", {topic: FilterExpression()}, 5
         )
         self.consumer.startup()
-        self.consumer.receive(1, 15)
+        # It does not wait for its settings, without which RocketMQ's proxy fails a receive.
+        for attempt in range(10):
+            try:
+                self.consumer.receive(1, 15)
+                break
+            except Exception:
+                if attempt == 9:
+                    raise
+                time.sleep(0.5)
 
     def until(self, bodies):
         found, deadline = [], time.monotonic() + WITHIN_S
