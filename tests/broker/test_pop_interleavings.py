@@ -343,3 +343,12 @@ TestPops = PopMachine.TestCase
 TestPops.settings = SETTINGS
 TestMergingPops = MergingPopMachine.TestCase
 TestMergingPops.settings = SETTINGS
+
+
+@pytest.mark.parametrize("machine", [PopMachine, MergingPopMachine])
+def test_time_given_in_the_moment_of_the_pop_loses_nothing(machine: type[PopMachine]) -> None:
+    state = machine()
+    state.send(queue_id=0, count=1)
+    state.pop(most=1, invisible_ms=20_000, queue_id=0)
+    state.do(lambda: state.pops.change(state.out[b"0"], GROUP, 10_000))
+    state.teardown()

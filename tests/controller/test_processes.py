@@ -117,7 +117,9 @@ async def beating(brokers: list[WireBroker], asked: list[ControllerProcess]) -> 
     async def beat(broker: WireBroker, to: str) -> None:
         while True:
             try:
-                await asyncio.wait_for(broker.beat(to), 1)
+                # Not `wait_for`: before 3.12 it may swallow that the task is cancelled.
+                async with asyncio.timeout(1):
+                    await broker.beat(to)
             except (RemotingError, TimeoutError):
                 pass
             await asyncio.sleep(0.05)

@@ -333,6 +333,10 @@ class AckProcessor:
         if receipt.is_ordered:
             return request.reply(self._change_in_order(asked, receipt))
         now_ms = self._clock.now_ms()
+        if now_ms == receipt.pop_time:
+            # A check point of the same moment would have the name of the one that is given up,
+            # and be given up with it.
+            now_ms += 1
         topic = self._real_topic(asked.consumer_group, asked.topic, receipt.retry_kind)
         renewed = CheckPoint(
             topic=topic,
