@@ -8,7 +8,7 @@ STAMP   := $(VENV)/.installed
 DEMO    := $(VENV)/.installed-for-demo
 SOURCES := setup.py pyproject.toml
 # The compiled modules are rebuilt when one of their sources changes.
-HOT     := $(shell sed -n 's/^    "\(rocketq\.[a-z_.]*\)",*/\1/p' setup.py | tr . / | sed 's|^|src/|; s|$$|.py|')
+HOT     := $(shell sed -n 's/^    "\(rocketq\.[a-z0-9_.]*\)",*/\1/p' setup.py | tr . / | sed 's|^|src/|; s|$$|.py|')
 HOT     += $(shell find src -name '*.pxd')
 EXTRAS  := dev,spark,compression,docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check

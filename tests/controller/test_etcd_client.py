@@ -209,10 +209,11 @@ async def test_another_node_is_asked_when_one_is_gone_or_hangs(tmp_path: Path) -
             watching = asyncio.create_task(watch())
             etcd.nodes[0].pause()
             await client.put_if([], b"a", b"1", timeout_s=PATIENCE_S)
-            await eventually(lambda: values == [b"1"])
+            # Once or twice: what was asked of a node that is gone may have been done.
+            await eventually(lambda: list(dict.fromkeys(values)) == [b"1"])
             etcd.nodes[0].go_on()
             etcd.nodes[1].kill()
             await client.put_if([], b"a", b"2", timeout_s=PATIENCE_S)
-            await eventually(lambda: values == [b"1", b"2"])
+            await eventually(lambda: list(dict.fromkeys(values)) == [b"1", b"2"])
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)

@@ -36,7 +36,13 @@ LIMITS = {
     "maxRegisteredTopics",
     "maxRouteEntries",
 }
-OWN_KEYS = LIMITS.union(*map(settings, (AccessSettings, TlsSettings, EntranceSettings)))
+METRICS = {
+    "metricsExporterType",
+    "metricsLabel",
+    "metricsPromExporterHost",
+    "metricsPromExporterPort",
+}
+OWN_KEYS = LIMITS.union(METRICS, *map(settings, (AccessSettings, TlsSettings, EntranceSettings)))
 
 
 class Exchange:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HOT = re.findall(r'^    "(rocketq\.[a-z_.]+)",$', (ROOT / "setup.py").read_text(), re.MULTILINE)
+HOT = re.findall(r'^    "(rocketq\.[a-z0-9_.]+)",$', (ROOT / "setup.py").read_text(), re.MULTILINE)
 SHARED = "rocketq.common.cython_helpers"
 
 

@@ -5,6 +5,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
@@ -42,6 +43,10 @@ from rocketq.store.errors import QueueUnavailable
 
 Outcome = asyncio.Future[PutStatus] | Exception | None
 """What became of acks: they are noted, they will be safe, or they are refused."""
+
+
+_SAME_MOMENT_MS: Final = 1_000
+"""So far ahead a chain of changes may run; a receipt further ahead is of another clock."""
 
 
 @dataclass(slots=True)
@@ -333,10 +338,10 @@ class AckProcessor:
         if receipt.is_ordered:
             return request.reply(self._change_in_order(asked, receipt))
         now_ms = self._clock.now_ms()
-        if now_ms == receipt.pop_time:
-            # A check point of the same moment would have the name of the one that is given up,
-            # and be given up with it.
-            now_ms += 1
+        if now_ms <= receipt.pop_time < now_ms + _SAME_MOMENT_MS:
+            # A check point of the same moment could have the name of one that is given up, and
+            # would be given up with it.
+            now_ms = receipt.pop_time + 1
         topic = self._real_topic(asked.consumer_group, asked.topic, receipt.retry_kind)
         renewed = CheckPoint(
             topic=topic,
