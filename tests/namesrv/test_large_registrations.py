@@ -114,7 +114,9 @@ async def test_nobody_has_a_second_large_registration_waiting(tmp_path: Path) ->
         answers = await asyncio.gather(
             *(caller.register(body=body, address=f"10.0.0.{n}:10911") for n in range(3))
         )
-        assert sorted(answer.code for answer in answers) == [0, 2, 2]
+        # The third is refused, too, unless the first is done before it has come.
+        codes = sorted(answer.code for answer in answers)
+        assert (codes[0], codes[-1]) == (0, 2)
         assert (await caller.register(body=body)).code == 0
 
 
