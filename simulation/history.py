@@ -58,8 +58,6 @@ class History:
     incidents: list[Incident] = field(default_factory=list)
     final: dict[MessageQueue, list[tuple[int, str]]] = field(default_factory=dict)
     """What the queues hold at the end: offset and key of each message."""
-    outcomes: dict[str, str] = field(default_factory=dict)
-    """How each transaction was decided."""
     slave_is_prefix: bool = True
     not_on_slave: list[str] = field(default_factory=list)
     """Messages that a slave did not have when they were acknowledged."""

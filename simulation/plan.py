@@ -1,10 +1,10 @@
 """What one run consists of, all of it made from the seed before the run begins.
 
-Because a plan is a value, a failing one can be made smaller and run again.
+A plan is a value: what is in it can be read before it happens.
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -62,10 +62,6 @@ class Plan:
     pause_s: float
     """How long a producer waits between two messages, on the average."""
     faults: tuple[Fault, ...]
-
-    def without(self, faults: set[int]) -> "Plan":
-        kept = tuple(fault for number, fault in enumerate(self.faults) if number not in faults)
-        return replace(self, faults=kept)
 
 
 def make_plan(seed: int, seconds: float, shape: Shape | None = None) -> Plan:
