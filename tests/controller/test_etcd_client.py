@@ -1,6 +1,7 @@
 """etcd's interface, spoken to a real server."""
 
 import asyncio
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -194,6 +195,23 @@ async def test_encrypted_connections(tmp_path: Path) -> None:
         async with connected(etcd) as client:
             with pytest.raises(EtcdUnavailable):
                 await client.read(b"a", 0.5)
+
+
+async def test_a_watch_leaves_a_node_that_never_began_to_speak(
+    etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The node is to be given up while its connection is still being made.
+    monkeypatch.setattr("rocketq.controller.etcd.client._ATTEMPT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        endpoints = [f"{host}:{port}", *etcd.endpoints.split(",")]
+        client = EtcdClient(EtcdAccess(endpoints=endpoints))
+        begun = asyncio.ensure_future(anext(client.watch(b"t9/", 1)))
+        try:
+            await client.put_if([], b"t9/a", b"1", timeout_s=PATIENCE_S)
+            assert await asyncio.wait_for(begun, PATIENCE_S) == []
+        finally:
+            await client.close()
 
 
 async def test_another_node_is_asked_when_one_is_gone_or_hangs(tmp_path: Path) -> None:

@@ -250,25 +250,22 @@ class EtcdClient:
             create = schema.WatchCreateRequest(
                 key=prefix, range_end=after_prefix(prefix), start_revision=revision
             )
-            await call.write(schema.WatchRequest(create_request=create))
             # A node that hangs does not even say that it watches; later on, whoever asks it
-            # anything notices, or the connection's own heartbeats do.
-            within_s: float | None = _ATTEMPT_S * 2
-            while True:
-                async with asyncio.timeout(within_s):
-                    response = await call.read()
-                within_s = None
-                if response is aio.EOF:
-                    break
+            # anything notices, or the connection's own heartbeats do. And one cannot wait
+            # without end to write: that never returns for a call cancelled before it began.
+            async with asyncio.timeout(_ATTEMPT_S * 2):
+                await call.write(schema.WatchRequest(create_request=create))
+                response = await call.read()
+            while response is not aio.EOF:
                 if response.canceled:
                     if response.compact_revision:
                         raise HistoryGone(f"etcd has forgotten revision {revision}")
                     logger.info("etcd ended a watch: %s", response.cancel_reason)
-                    self._move_on(node)
-                    return
+                    break
                 yield [_change(event) for event in response.events]
+                response = await call.read()
             self._move_on(node)
-        except TimeoutError:
+        except (TimeoutError, asyncio.InvalidStateError):
             self._move_on(node)
         except aio.AioRpcError as error:
             if self._judge(error):
