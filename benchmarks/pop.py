@@ -30,7 +30,8 @@ from pathlib import Path
 from benchmarks import frames, systems
 from benchmarks.pop_frames import PopPipe
 from benchmarks.systems import Running
-from rocketq.admin import brokers, connected
+from rocketq.admin import connected
+from rocketq.admin.cluster import brokers
 from rocketq.remoting.bodies.registration import TopicConfig, TopicConfigList
 from rocketq.remoting.headers import CreateTopicList
 

@@ -21,7 +21,8 @@ from peers import java
 from peers.outcomes import Column, Outcome, Outcomes
 from peers.replication import Talk, until
 from peers.servers import Cluster, Server
-from rocketq.admin import brokers, controllers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers, controllers
 from rocketq.admin.session import connected
 from rocketq.aio import Message, Producer, run
 from rocketq.client.producer.result import SendStatus

@@ -13,7 +13,8 @@ from peers import java
 from peers.outcomes import Column, Outcome, Outcomes
 from peers.sdk.trial import RUN, Trial, collecting, until
 from peers.servers import Cluster, Server
-from rocketq.admin import brokers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers
 from rocketq.admin.session import connected
 from rocketq.aio import Message, MessageExt, run
 from rocketq.remoting.bodies.registration import TopicConfig

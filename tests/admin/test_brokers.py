@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketq.admin import brokers, name_servers
+from rocketq.admin.cluster import brokers, name_servers
 from rocketq.admin.errors import UnknownBroker
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketq.admin import AdminError, brokers, topics
+from rocketq.admin import AdminError, topics
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import UnknownCluster, UnknownTopic
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.queue import MessageQueue

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from rocketq import Message, MessageExt, Producer, PushConsumer
-from rocketq.admin import brokers, connected, groups, topics
+from rocketq.admin import connected, groups, topics
+from rocketq.admin.cluster import brokers
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
 from tests.waiting import wait_until

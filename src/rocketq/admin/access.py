@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rocketq.admin import brokers
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.remoting.bodies.access import (

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rocketq.admin import brokers
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.names import is_dlq_topic, is_retry_topic, is_system_group, is_system_topic
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper

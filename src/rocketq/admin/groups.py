@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rocketq.admin import brokers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import AdminError, UnknownTopic
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rocketq.admin import brokers
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import AdminError, UnknownTopic
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.consumer.allocation import Average

@@ -19,7 +19,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
 from rocketq import Message, MessageExt, Producer, PushConsumer
-from rocketq.admin import brokers, connected, topics
+from rocketq.admin import connected, topics
+from rocketq.admin.cluster import brokers
 from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.spark.environment import session, what_is_missing
 

@@ -22,7 +22,8 @@ from enum import IntEnum
 from typing import Final
 
 from rocketq.admin import access as rights
-from rocketq.admin import brokers, connected
+from rocketq.admin import connected
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.common.errors import RocketqError

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from rocketq.admin import brokers, groups, topics
-from rocketq.admin.brokers import BrokerState
+from rocketq.admin import groups, topics
+from rocketq.admin.cluster import brokers
+from rocketq.admin.cluster.brokers import BrokerState
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common.errors import RocketqError
 from rocketq.common.service import asked_to_stop

@@ -6,23 +6,25 @@ import sys
 from rocketq.cli.admin import (
     access,
     batches,
-    brokers,
-    cold_data,
     consumer_status,
-    containers,
-    controllers,
     exports,
     groups,
     messages,
     monitoring,
-    name_servers,
     not_there,
     offsets,
     plain_access,
-    replication,
-    send_times,
     topics,
     traces,
+)
+from rocketq.cli.admin.cluster import (
+    brokers,
+    cold_data,
+    containers,
+    controllers,
+    name_servers,
+    replication,
+    send_times,
 )
 from rocketq.cli.admin.command import TABLE
 from rocketq.cli.commands import command, found_name, group, summary_of

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Final
 
-from rocketq.admin import access, brokers
+from rocketq.admin import access
+from rocketq.admin.cluster import brokers
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
 from rocketq.cli.commands import Option, UsageError
 from rocketq.client.cluster.rpc import BrokerApi

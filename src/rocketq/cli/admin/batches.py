@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from rocketq.admin import brokers, groups, topics
+from rocketq.admin import groups, topics
+from rocketq.admin.cluster import brokers
 from rocketq.cli.admin.command import (
     BrokerAddress,
     Cluster,

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import orjson
 
-from rocketq.admin import brokers, exports
+from rocketq.admin import exports
+from rocketq.admin.cluster import brokers
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either
 from rocketq.cli.commands import Option
 from rocketq.cli.failures import fail

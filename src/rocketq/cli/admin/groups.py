@@ -2,7 +2,8 @@
 
 from typing import Annotated, Final
 
-from rocketq.admin import brokers, groups
+from rocketq.admin import groups
+from rocketq.admin.cluster import brokers
 from rocketq.admin.groups import GroupProgress
 from rocketq.cli.admin.command import (
     BrokerAddress,

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Final
 
-from rocketq.admin import brokers, offsets
+from rocketq.admin import offsets
+from rocketq.admin.cluster import brokers
 from rocketq.admin.offsets import ResetResult
 from rocketq.cli.admin.command import Report, RouteCluster, Topic, command, flag
 from rocketq.cli.admin.times import parse_time

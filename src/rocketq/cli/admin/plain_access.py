@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from rocketq.admin import brokers, plain_access
+from rocketq.admin import plain_access
+from rocketq.admin.cluster import brokers
 from rocketq.admin.plain_access import FileVersion
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Report, command, either, flag
 from rocketq.cli.admin.times import to_the_second

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Final
 
-from rocketq.admin import brokers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers
 from rocketq.cli.admin.command import (
     BrokerAddress,
     Cluster,

@@ -4,8 +4,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from rocketq.admin import brokers, connected, groups, messages
+from rocketq.admin import connected, groups, messages
 from rocketq.admin import topics as admin_topics
+from rocketq.admin.cluster import brokers
 from rocketq.cli.failures import CannotStart
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from rocketq.admin import brokers, replication
+from rocketq.admin.cluster import brokers, replication
 from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Report
 from rocketq.cli.commands import Argument

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from rocketq.admin import brokers, groups, offsets
+from rocketq.admin import groups, offsets
+from rocketq.admin.cluster import brokers
 from rocketq.cli.admin.command import Report
 from rocketq.cli.admin.java_text import group_fields
 from rocketq.cli.commands import Option, UsageError

@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from rocketq.admin import brokers
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Report, with_connection
 from rocketq.cli.commands import Argument, Option, Run, group

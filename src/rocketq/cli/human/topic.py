@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from rocketq.admin import brokers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Report
 from rocketq.cli.commands import Option

@@ -7,11 +7,8 @@ from rocketq.console.pages import (
     broker,
     client,
     cluster,
-    dead_letters,
     group,
     groups,
-    message,
-    messages,
     overview,
     producers,
     settings,
@@ -19,8 +16,8 @@ from rocketq.console.pages import (
     topic,
     topics,
     users,
-    waiting,
 )
+from rocketq.console.pages.messages import dead_letters, message, messages, waiting
 from rocketq.console.view import View
 
 PAGES: Final[tuple[tuple[str, str, Callable[[View], Awaitable[None]]], ...]] = (

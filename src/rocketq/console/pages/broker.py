@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rocketq.admin import brokers
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import UnknownBroker
 from rocketq.console.access import Role
 from rocketq.console.view import View

@@ -4,8 +4,8 @@ import asyncio
 import time
 from typing import Final
 
-from rocketq.admin import name_servers, replication
-from rocketq.admin.brokers import MASTER_ID, BrokerState
+from rocketq.admin.cluster import name_servers, replication
+from rocketq.admin.cluster.brokers import MASTER_ID, BrokerState
 from rocketq.common.errors import RocketqError
 from rocketq.console.access import Role
 from rocketq.console.pages.overview import broker_row

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
-from rocketq.admin import brokers, groups
+from rocketq.admin import groups
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.console.access import Role
 from rocketq.console.catalog import GroupEntry, subscribed

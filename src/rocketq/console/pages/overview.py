@@ -5,7 +5,7 @@ from typing import Final
 
 from nicegui import ui
 
-from rocketq.admin.brokers import MASTER_ID, BrokerState
+from rocketq.admin.cluster.brokers import MASTER_ID, BrokerState
 from rocketq.console.catalog import GroupEntry
 from rocketq.console.collector import name_of, total_lag
 from rocketq.console.history import Sample

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Final
 
-from rocketq.admin import brokers, groups
+from rocketq.admin import groups
+from rocketq.admin.cluster import brokers
 from rocketq.common.errors import RocketqError
 from rocketq.console.view import View
 from rocketq.console.widgets import formats

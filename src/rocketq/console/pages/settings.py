@@ -4,7 +4,8 @@ from typing import Final
 
 from nicegui import ui
 
-from rocketq.admin import name_servers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import name_servers
 from rocketq.common.errors import RocketqError
 from rocketq.console.access import Role
 from rocketq.console.pages.broker import is_secret, shown_value

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from rocketq.admin import brokers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.console.access import Role
 from rocketq.console.catalog import OWN_KINDS, Kind, TopicEntry

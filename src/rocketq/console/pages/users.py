@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from rocketq.admin import access, brokers
+from rocketq.admin import access
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.errors import BrokerRejected
 from rocketq.common.access.policy import Entry, InvalidPolicy

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from rocketq.admin import brokers, cold_data
+from rocketq.admin.cluster import brokers, cold_data
 from rocketq.cli.admin.command import BrokerAddress, Cluster, Group, Report, command, either
 from rocketq.cli.commands import Option, UsageError
 from rocketq.client.cluster.rpc import BrokerApi

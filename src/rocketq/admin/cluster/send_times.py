@@ -4,7 +4,8 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from rocketq.admin import brokers, topics
+from rocketq.admin import topics
+from rocketq.admin.cluster import brokers
 from rocketq.admin.errors import AdminError
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.client.producer.producer import Producer

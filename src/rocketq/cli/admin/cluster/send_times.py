@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from rocketq.admin import send_times
+from rocketq.admin.cluster import send_times
 from rocketq.cli.admin.command import Report, Rounds, Topic, again_and_again, command, flag
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi

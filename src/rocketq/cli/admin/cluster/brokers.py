@@ -4,8 +4,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
-from rocketq.admin import brokers
-from rocketq.admin.brokers import BrokerState
+from rocketq.admin.cluster import brokers
+from rocketq.admin.cluster.brokers import BrokerState
 from rocketq.cli.admin.command import (
     BrokerAddress,
     Cluster,

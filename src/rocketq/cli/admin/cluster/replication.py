@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from rocketq.admin import replication
+from rocketq.admin.cluster import replication
 from rocketq.cli.admin.command import (
     BrokerAddress,
     Cluster,

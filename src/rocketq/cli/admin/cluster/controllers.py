@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from rocketq.admin import brokers, controllers
+from rocketq.admin.cluster import brokers, controllers
 from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Cluster, Report, command, either
 from rocketq.cli.admin.java_text import text_of

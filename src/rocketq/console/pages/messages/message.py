@@ -9,7 +9,13 @@ from rocketq.admin.messages import MessageTrack, TrackType
 from rocketq.admin.traces import MessageTrace
 from rocketq.common.errors import RocketqError
 from rocketq.console.access import Role
-from rocketq.console.pages.bodies import SHOWN_BYTES, as_hex, as_json, as_text, exported
+from rocketq.console.pages.messages.bodies import (
+    SHOWN_BYTES,
+    as_hex,
+    as_json,
+    as_text,
+    exported,
+)
 from rocketq.console.view import View, link
 from rocketq.console.widgets import formats
 from rocketq.console.widgets.dialogs import Form, confirmed

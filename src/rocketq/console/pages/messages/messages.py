@@ -8,7 +8,7 @@ from nicegui import ui
 from rocketq.admin import browsing, messages
 from rocketq.common.errors import RocketqError
 from rocketq.console.catalog import Kind
-from rocketq.console.pages.bodies import excerpt, exported
+from rocketq.console.pages.messages.bodies import excerpt, exported
 from rocketq.console.view import View, link
 from rocketq.console.widgets import formats
 from rocketq.console.widgets.frame import Page, page

@@ -1,6 +1,6 @@
 """How masters and slaves stand to each other."""
 
-from rocketq.admin import brokers
+from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.remoting.bodies.replication import HARuntimeInfo
 from rocketq.remoting.codes import RequestCode

@@ -4,11 +4,12 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from rocketq.admin import brokers, waiting
-from rocketq.admin.brokers import MASTER_ID
+from rocketq.admin import waiting
+from rocketq.admin.cluster import brokers
+from rocketq.admin.cluster.brokers import MASTER_ID
 from rocketq.common.errors import RocketqError
 from rocketq.common.numbers import parse_int64
-from rocketq.console.pages.messages import message_link, short_id
+from rocketq.console.pages.messages.messages import message_link, short_id
 from rocketq.console.view import View, link
 from rocketq.console.widgets import formats
 from rocketq.console.widgets.frame import Page, page

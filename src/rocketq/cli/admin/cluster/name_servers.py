@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from rocketq.admin import name_servers
+from rocketq.admin.cluster import name_servers
 from rocketq.cli.admin.command import Report, command
 from rocketq.cli.commands import Option
 from rocketq.client.cluster.rpc import BrokerApi

@@ -8,8 +8,8 @@ from nicegui import ui
 from rocketq.admin import browsing
 from rocketq.console.access import Role
 from rocketq.console.catalog import Kind
-from rocketq.console.pages.bodies import exported
-from rocketq.console.pages.messages import message_columns, message_row
+from rocketq.console.pages.messages.bodies import exported
+from rocketq.console.pages.messages.messages import message_columns, message_row
 from rocketq.console.view import View
 from rocketq.console.widgets.dialogs import confirmed
 from rocketq.console.widgets.frame import Page, page

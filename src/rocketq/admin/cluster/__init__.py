@@ -1,0 +1,1 @@
+"""The servers: brokers and their states, NameServers, controllers, replication."""

@@ -1,0 +1,1 @@
+"""Sub-commands about servers: brokers, NameServers, controllers, replication."""

@@ -1,0 +1,1 @@
+"""Pages of messages: found, looked at, not consumed, not delivered yet."""
