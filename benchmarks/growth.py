@@ -27,6 +27,7 @@ from pathlib import Path
 
 from benchmarks import charts, growth_curves, growth_later
 from benchmarks.growth_curves import FULL, QUICK, Curve, Point, Scale, Site
+from benchmarks.report import commit
 from benchmarks.systems import ROOT
 from rocketq.aio import run
 
@@ -223,7 +224,7 @@ def page(answers: dict[str, list[Point]]) -> str:
         "says otherwise. Medians of slices.",
         "",
         f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
-        f"- Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}",
+        f"- Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}, commit {commit()}",
         "",
         "| what grows | from | to | CPU s per million: first | last | last / first |",
         "|---|---|---|---|---|---|",

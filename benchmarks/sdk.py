@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import systems
+from benchmarks.report import commit
 from benchmarks.systems import Running
 from rocketq.aio import Message, MessageExt, Producer, PushConsumer, SendResult, run
 
@@ -260,7 +261,7 @@ def page(lines: list[dict[str, Any]], count: int, rounds: int) -> str:
         "messages per second say as much about the broker. Medians; lowest, highest in brackets.",
         "",
         f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
-        f"- Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}; "
+        f"- Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}, commit {commit()}; "
         f"{count:,} messages, rounds: {rounds}",
         "",
         *table(lines),

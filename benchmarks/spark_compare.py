@@ -29,6 +29,7 @@ from typing import Any
 
 from benchmarks import systems
 from benchmarks.page_cache import full_page_cache
+from benchmarks.report import commit
 from benchmarks.systems import ROOT
 
 RAW = ROOT / "build" / "benchmarks-spark.jsonl"
@@ -158,7 +159,7 @@ def page(lines: list[dict[str, Any]], rounds: int) -> str:
         f"- machine: {os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
         f"- Spark {lines[0]['spark']}, local[2]; Python {platform.python_version()}",
         f"- {rows[128]:,} rows of 128 B, {rows[1024]:,} of 1 KB; {rounds} rounds; "
-        f"{time.strftime('%Y-%m-%d')}",
+        f"{time.strftime('%Y-%m-%d')}, commit {commit()}",
         "",
         "| work | body | system | rows/s | MB/s | Spark CPU s per million "
         "| broker CPU s per million | other cores |",
