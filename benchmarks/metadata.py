@@ -1,0 +1,278 @@
+"""What thousands of brokers and clients cost NameServers, controllers and brokers at rest.
+
+    python -m benchmarks.metadata [--quick]
+
+Messages aside, a cluster talks about itself all the time: brokers register, clients ask for
+routes and send heartbeats, replicas tell the controller that they live. Each of these requests
+is sent here over real connections to a real process that holds a cluster of the given size, and
+charged with that process's CPU time. docs/internet-scale.md multiplies the figures.
+"""
+
+import argparse
+import asyncio
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.frames import Pipe, connect_many, flood, frame, heartbeat_frame
+from benchmarks.report import commit
+from benchmarks.systems import Running
+from rocketq.remoting import Command
+from rocketq.remoting.bodies.registration import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigWrapper,
+)
+from rocketq.remoting.headers import (
+    ApplyBrokerId,
+    BrokerHeartbeat,
+    ElectMaster,
+    GetReplicaInfo,
+    GetRouteInfo,
+    RegisterBroker,
+    RegisterBrokerToController,
+)
+
+QUEUES = 8
+BROKERS_OF_A_TOPIC = 10
+TOPICS_OF_A_BROKER = 50
+REPLICAS = 3
+WINDOW = 64
+
+
+@contextmanager
+def server(kind: str) -> Iterator[Running]:
+    """`rocketq namesrv`, `broker` or `controller` on a free port."""
+    folder = tempfile.mkdtemp(prefix="rocketq-metadata-")
+    command = [sys.executable, "-m", "rocketq.cli", kind, "--port", "0"]
+    command += ["--set", "maxConnectionsPerAddress=100000", "--set", "maxConnections=100000"]
+    command += {
+        "namesrv": [],
+        "broker": ["--set", f"storePathRootDir={folder}"],
+        "controller": ["--dir", folder],
+    }[kind]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder
+    )
+    assert process.stdout is not None
+    try:
+        ready = re.match(rf"ready {kind}=(\S+)", process.stdout.readline())
+        assert ready is not None, f"{kind} does not start"
+        yield Running(kind, ready[1], [process.pid], 0.0, Path(folder))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        process.stdout.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Measured:
+    """What requests of one kind cost a server."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    async def cost(self, pipes: Sequence[Pipe], requests: Sequence[bytes], count: int) -> float:
+        """CPU microseconds for each of `count` requests, after as many have gone before."""
+        await flood(pipes, requests, count, WINDOW)
+        before = self._running.cpu_s()
+        await flood(pipes, requests, count, WINDOW)
+        return (self._running.cpu_s() - before) / count * 1e6
+
+    def say(self, what: str, cost: float, more: str = "") -> None:
+        print(f"{self._running.label:10} {what:52} {cost:9.1f} us  {more}", flush=True)
+
+
+# NameServer
+
+
+def registration(broker: int, brokers: int, counter: int) -> bytes:
+    """What a broker says every 30 seconds: all its topics."""
+    topics = brokers * TOPICS_OF_A_BROKER // BROKERS_OF_A_TOPIC
+    first = broker // BROKERS_OF_A_TOPIC * TOPICS_OF_A_BROKER
+    names = ["everywhere", *(f"orders-{(first + n) % topics}" for n in range(TOPICS_OF_A_BROKER))]
+    table = {
+        name: TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+        for name in names
+    }
+    wrapper = TopicConfigWrapper(
+        data_version=DataVersion(timestamp=1, counter=counter), topic_config_table=table
+    )
+    host = f"10.{broker >> 16}.{broker >> 8 & 255}.{broker & 255}"
+    header = RegisterBroker(
+        broker_name=f"broker-{broker}",
+        broker_addr=f"{host}:10911",
+        cluster_name="big",
+        ha_server_addr=f"{host}:10912",
+        broker_id=0,
+    )
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode()
+    return frame(Command.request(header, body))
+
+
+async def name_server(brokers: int, count: int) -> None:
+    with server("namesrv") as running:
+        measured = Measured(running)
+        empty_mb = running.memory_mb()["anon"]
+        pipes = await connect_many(running.namesrv, brokers)
+        requests = [registration(number, brokers, 1) for number in range(brokers)]
+
+        async def register(which: Sequence[bytes]) -> float:
+            before = running.cpu_s()
+            for start in range(0, brokers, WINDOW):
+                part = zip(pipes[start : start + WINDOW], which[start:], strict=False)
+                await asyncio.gather(*(pipe.ask(request) for pipe, request in part))
+            return (running.cpu_s() - before) / brokers * 1e6
+
+        size = f"{len(requests[0]):,} bytes"
+        measured.say(
+            f"a registration of {TOPICS_OF_A_BROKER} topics, new", await register(requests)
+        )
+        cost = await register(requests)
+        measured.say("the same again, nothing changed", cost, size)
+        changed = [registration(number, brokers, 2) for number in range(brokers)]
+        measured.say("the same again, with another version", await register(changed), size)
+        held_mb = running.memory_mb()["anon"] - empty_mb
+        print(f"{'':10} {held_mb:.0f} MB for {brokers:,} brokers and their connections")
+        clients = await connect_many(running.namesrv, 200)
+        for topic, what in (
+            ("orders-1", f"a route over {BROKERS_OF_A_TOPIC} brokers"),
+            ("everywhere", f"a route over {brokers:,} brokers"),
+        ):
+            asked = frame(Command.request(GetRouteInfo(topic=topic)))
+            answer = await clients[0].ask(asked)
+            repeats = count if topic != "everywhere" else max(count // 50, 100)
+            cost = await measured.cost(clients, [asked], repeats)
+            measured.say(what, cost, f"{len(answer.body):,} bytes")
+        before_mb = running.memory_mb()["anon"]
+        idle = await connect_many(running.namesrv, brokers)
+        grown = (running.memory_mb()["anon"] - before_mb) * 1024 / len(idle)
+        print(f"{'':10} {grown:.1f} KB for each further connection")
+        for pipe in (*pipes, *clients, *idle):
+            pipe.close()
+
+
+# Broker
+
+
+async def broker(clients: int, count: int) -> None:
+    with server("broker") as running:
+        measured = Measured(running)
+        before_mb = running.memory_mb()["anon"]
+        pipes = await connect_many(running.namesrv, clients)
+        beats = [
+            heartbeat_frame(f"10.1.{number >> 8}.{number & 255}@1", f"group-{number // 20}", "t")
+            for number in range(clients)
+        ]
+
+        async def beat() -> float:
+            before = running.cpu_s()
+            for start in range(0, clients, WINDOW):
+                part = zip(pipes[start : start + WINDOW], beats[start:], strict=False)
+                await asyncio.gather(*(pipe.ask(request) for pipe, request in part))
+            return (running.cpu_s() - before) / clients * 1e6
+
+        measured.say("the first heartbeat of a consumer, 20 to a group", await beat())
+        costs = [await beat() for _ in range(max(count // clients, 2))]
+        measured.say("each further heartbeat", sum(costs) / len(costs), f"{len(beats[0])} bytes")
+        held = (running.memory_mb()["anon"] - before_mb) * 1024 / clients
+        print(f"{'':10} {held:.1f} KB for each consumer")
+        for pipe in pipes:
+            pipe.close()
+
+
+# Controller
+
+
+async def controller(sets: int, count: int) -> None:
+    with server("controller") as running:
+        measured = Measured(running)
+        members = [
+            (number, replica) for number in range(sets) for replica in range(1, REPLICAS + 1)
+        ]
+        pipes = await connect_many(running.namesrv, len(members))
+        for (number, replica), pipe in zip(members, pipes, strict=True):
+            await _join(pipe, number, replica)
+        before_mb = running.memory_mb()["anon"]
+        beats = [frame(_sign_of_life(*member)) for member in members]
+        renewals = [
+            frame(Command.request(GetReplicaInfo(broker_name=f"set-{number}")))
+            for number in range(sets)
+        ]
+        cost = await measured.cost(pipes, beats, count)
+        measured.say(f"a sign of life, {sets:,} sets of {REPLICAS}", cost, f"{len(beats[0])} bytes")
+        measured.say("a master's renewal", await measured.cost(pipes, renewals, count))
+        print(f"{'':10} {before_mb:.0f} MB in all")
+        for pipe in pipes:
+            pipe.close()
+
+
+def _sign_of_life(number: int, replica: int) -> Command:
+    header = BrokerHeartbeat(
+        cluster_name="big",
+        broker_name=f"set-{number}",
+        broker_addr=_address(number, replica),
+        broker_id=replica,
+        epoch=1,
+        max_offset=1000,
+        confirm_offset=1000,
+        heartbeat_timeout_mills=600_000,
+    )
+    return Command.request(header)
+
+
+async def _join(pipe: Pipe, number: int, replica: int) -> None:
+    """As a new broker does: an id, the registration, a sign of life; the first is elected."""
+    name, address = f"set-{number}", _address(number, replica)
+    applied = ApplyBrokerId(
+        cluster_name="big",
+        broker_name=name,
+        applied_broker_id=replica,
+        register_check_code=f"{address};{replica}",
+    )
+    registered = RegisterBrokerToController(
+        cluster_name="big", broker_name=name, broker_id=replica, broker_address=address
+    )
+    await pipe.ask(frame(Command.request(applied)))
+    await pipe.ask(frame(Command.request(registered)))
+    await pipe.ask(frame(_sign_of_life(number, replica)))
+    if replica == 1:
+        elected = ElectMaster(cluster_name="big", broker_name=name, broker_id=1)
+        pipe.leave(frame(Command.request(elected)))
+
+
+def _address(number: int, replica: int) -> str:
+    return f"10.{number >> 8}.{number & 255}.{replica}:10911"
+
+
+# Main
+
+
+async def measure(*, quick: bool) -> None:
+    brokers, clients, sets = (200, 1_000, 50) if quick else (2_000, 8_000, 1_000)
+    count = 2_000 if quick else 20_000
+    await name_server(brokers, count)
+    await broker(clients, count)
+    await controller(sets, count)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small cluster, to try it")
+    options = parser.parse_args()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    print(f"commit {commit()}")
+    asyncio.run(measure(quick=options.quick))
+
+
+if __name__ == "__main__":
+    main()
