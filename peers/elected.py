@@ -3,7 +3,8 @@
 a producer sends all the time, and notes what was acknowledged and where
 the master is killed with SIGKILL, again and again; another one takes over
 the killed one is started again, and is in the sync-state set before the next round
-everything that was acknowledged is read where it was said to be
+readers follow the master meanwhile, and note what they read where
+everything that was acknowledged or read is there in the end, where it was
 """
 
 import asyncio
@@ -27,8 +28,10 @@ from rocketq.admin.session import connected
 from rocketq.aio import Message, Producer, run
 from rocketq.client.producer.result import SendStatus
 from rocketq.common.errors import RocketqError
-from rocketq.remoting import Command, RemotingClient
+from rocketq.message.record.reader import decode_records
+from rocketq.remoting import Command, RemotingClient, ResponseCode
 from rocketq.remoting.bodies.registration import TopicConfig
+from rocketq.remoting.headers import PullMessageResponse
 from rocketq.remoting.link.client import split_address
 
 ROUNDS = int(os.environ.get("ROCKETQ_PEERS_ROUNDS", "5"))
@@ -45,6 +48,9 @@ class History:
 
     places: dict[tuple[int, int], bytes] = field(default_factory=dict)
     twice: list[tuple[int, int]] = field(default_factory=list)
+    read: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """What readers have seen."""
+    changed: list[tuple[int, int]] = field(default_factory=list)
     acknowledged: int = 0
     gaps_s: list[float] = field(default_factory=list)
 
@@ -53,6 +59,10 @@ class History:
         if place in self.places:
             self.twice.append(place)
         self.places[place] = body
+
+    def note_read(self, place: tuple[int, int], body: bytes) -> None:
+        if self.read.setdefault(place, body) != body:
+            self.changed.append(place)
 
     def more(self, count: int) -> Callable[[], Awaitable[bool]]:
         """Whether so many more have been acknowledged by then."""
@@ -120,6 +130,35 @@ async def send_for_ever(namesrv: str, history: History, stop: asyncio.Event) -> 
                 history.note((result.queue.queue_id, result.queue_offset), body)
 
 
+async def read_for_ever(
+    master: Callable[[], Awaitable[str | None]], history: History, stop: asyncio.Event
+) -> None:
+    """Follow each queue at whoever is master, as consumers do."""
+    client = RemotingClient()
+    following = dict.fromkeys(range(QUEUES), 0)
+    try:
+        while not stop.is_set():
+            with suppress(RocketqError, OSError, KeyError):
+                address = await master()
+                for queue, at in following.items():
+                    if address is not None:
+                        reader = Reader(client, address)
+                        following[queue] = await _read_on(reader, queue, at, history)
+            await asyncio.sleep(0.05)
+    finally:
+        await client.close()
+
+
+async def _read_on(reader: "Reader", queue: int, at: int, history: History) -> int:
+    while True:
+        reply = await reader.pull(queue, at)
+        if reply.code != ResponseCode.SUCCESS:
+            return at
+        for message in decode_records(reply.body):
+            history.note_read((queue, message.queue_offset), bytes(message.body))
+        at = reply.header(PullMessageResponse).next_begin_offset
+
+
 async def trial(members: Set, namesrv: str, controller: str, count: int) -> dict[str, Outcome]:
     history, stop = History(), asyncio.Event()
     found: dict[str, Outcome] = {}
@@ -141,6 +180,7 @@ async def trial(members: Set, namesrv: str, controller: str, count: int) -> dict
         config = TopicConfig(topic_name=TOPIC, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
         await topics.create(api, config, [await brokers.address_of(api, NAME)])
         sending = asyncio.create_task(send_for_ever(namesrv, history, stop))
+        reading = asyncio.create_task(read_for_ever(master, history, stop))
         try:
             for _ in range(ROUNDS):
                 await until("sends", history.more(100), WITHIN_S)
@@ -160,11 +200,16 @@ async def trial(members: Set, namesrv: str, controller: str, count: int) -> dict
             stop.set()
             with suppress(RocketqError):
                 await sending
+            await reading
         await until("a master", is_registered, WITHIN_S)
         last = await master()
     assert last is not None
     found["offsets are given once"] = Outcome(not history.twice, f"twice: {history.twice[:3]}")
-    found["nothing acknowledged is lost"] = await read_back(last, history)
+    found["nothing acknowledged is lost"] = await read_back(last, history.places)
+    changed = Outcome(False, f"two messages at {history.changed[:3]}")
+    found["nothing read disappears"] = (
+        changed if history.changed else await read_back(last, history.read)
+    )
     return found
 
 
@@ -180,13 +225,13 @@ class Reader(Talk):
         return await super().pull(queue_id, offset, topic)
 
 
-async def read_back(address: str, history: History) -> Outcome:
+async def read_back(address: str, known: dict[tuple[int, int], bytes]) -> Outcome:
     client = RemotingClient()
     try:
         talk = Reader(client, address)
         lost = []
         for queue in range(QUEUES):
-            wanted = {place: body for place, body in history.places.items() if place[0] == queue}
+            wanted = {place: body for place, body in known.items() if place[0] == queue}
             end = max((offset for _, offset in wanted), default=-1) + 1
             there = await talk.read_queue(queue, end)
             lost += [
@@ -197,14 +242,16 @@ async def read_back(address: str, history: History) -> Outcome:
     finally:
         await client.close()
     if lost:
-        return Outcome(False, f"{len(lost)} of {history.acknowledged}: {lost[:3]}")
-    return Outcome(True, f"{history.acknowledged} messages")
+        return Outcome(False, f"{len(lost)} of {len(known)}: {sorted(lost)[:3]}")
+    return Outcome(True, f"{len(known)} messages")
 
 
-def elected(sides: Sequence[str], folder: Path, rows: Sequence[str]) -> Outcomes:
+def elected(
+    sides: Sequence[str], controller_side: str, folder: Path, rows: Sequence[str]
+) -> Outcomes:
     with Cluster(folder) as cluster:
         namesrv = cluster.rocketq_namesrv()
-        controller = start_controller(cluster)
+        controller = start_controller(cluster, controller_side)
         members = Set(cluster, namesrv, controller)
         for number, side in enumerate(sides, 1):
             members.start(f"e{number}", side)
@@ -212,11 +259,10 @@ def elected(sides: Sequence[str], folder: Path, rows: Sequence[str]) -> Outcomes
     return {f"elected: {name}": each for name, each in found.items()}
 
 
-def start_controller(cluster: Cluster) -> str:
+def start_controller(cluster: Cluster, side: str = ROCKETQ) -> str:
     port = cluster.port("controller")
-    command = [sys.executable, "-m", "rocketq.cli", "controller", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--dir", str(cluster.folder / "controller")]
-    server = cluster.run("rocketq-controller", [*command, "--log-level", "info"])
+    command = _rocketq_controller if side == ROCKETQ else _java_controller
+    server = cluster.run(f"{side}-controller", command(cluster.folder, port))
     address = f"127.0.0.1:{port}"
     deadline = time.monotonic() + WITHIN_S
     while not _listens(address):
@@ -224,6 +270,28 @@ def start_controller(cluster: Cluster) -> str:
             raise RuntimeError(f"the controller did not start: {server.log.read_text()}")
         time.sleep(0.05)
     return address
+
+
+def _rocketq_controller(folder: Path, port: int) -> list[str]:
+    command = [sys.executable, "-m", "rocketq.cli", "controller", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--dir", str(folder / "controller")]
+    return [*command, "--log-level", "info"]
+
+
+def _java_controller(folder: Path, port: int) -> list[str]:
+    """One peer of its Raft; it answers at the port of the peer."""
+    settings = {
+        "controllerType": "DLedger",
+        "controllerDLegerGroup": "group1",
+        "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+        "controllerDLegerSelfId": "n0",
+        "controllerStorePath": folder / "controller",
+    }
+    conf = folder / "conf" / "controller.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    main = "org.apache.rocketmq.controller.ControllerStartup"
+    jvm = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return [*java.command(java.V5, main, folder, jvm=jvm), "-c", str(conf)]
 
 
 def _listens(address: str) -> bool:
@@ -238,16 +306,21 @@ COLUMNS = [
     Column(
         "elected-java",
         "three Java 5.5.0 brokers, rocketq controller",
-        partial(elected, (java.V5, java.V5, java.V5)),
+        partial(elected, (java.V5, java.V5, java.V5), ROCKETQ),
     ),
     Column(
         "elected-mixed",
         "one Java 5.5.0 and two rocketq brokers, rocketq controller",
-        partial(elected, (java.V5, ROCKETQ, ROCKETQ)),
+        partial(elected, (java.V5, ROCKETQ, ROCKETQ), ROCKETQ),
     ),
     Column(
         "elected-rocketq",
         "three rocketq brokers, rocketq controller",
-        partial(elected, (ROCKETQ, ROCKETQ, ROCKETQ)),
+        partial(elected, (ROCKETQ, ROCKETQ, ROCKETQ), ROCKETQ),
+    ),
+    Column(
+        "elected-by-java",
+        "three rocketq brokers, Java 5.5.0 controller",
+        partial(elected, (ROCKETQ, ROCKETQ, ROCKETQ), java.V5),
     ),
 ]

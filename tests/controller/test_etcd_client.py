@@ -214,6 +214,34 @@ async def test_a_watch_leaves_a_node_that_never_began_to_speak(
             await client.close()
 
 
+async def test_a_lease_is_renewed_past_a_node_that_never_began_to_speak(
+    etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketq.controller.etcd.client._ATTEMPT_S", 0.2)
+    async with connected(etcd) as client:
+        lease, lasts_s = await client.grant_lease(60, PATIENCE_S)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        client = EtcdClient(EtcdAccess(endpoints=[f"{host}:{port}", *etcd.endpoints.split(",")]))
+        try:
+            assert await client.renew_lease(lease, PATIENCE_S) == lasts_s
+        finally:
+            await client.close()
+
+
+async def test_renewing_ends_with_the_client() -> None:
+    """grpc lets one wait for ever to write to a call that was cancelled before it began."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        client = EtcdClient(EtcdAccess(endpoints=[f"{host}:{port}"]))
+        renewing = asyncio.create_task(client.renew_lease(1, 0.5))
+        await asyncio.sleep(0.1)
+        await client.close()
+        async with asyncio.timeout(PATIENCE_S):
+            (result,) = await asyncio.gather(renewing, return_exceptions=True)
+        assert isinstance(result, EtcdUnavailable | asyncio.CancelledError), repr(result)
+
+
 async def test_another_node_is_asked_when_one_is_gone_or_hangs(tmp_path: Path) -> None:
     with running_etcd(tmp_path, 3) as etcd:
         async with connected(etcd) as client:

@@ -171,7 +171,7 @@ async def test_a_killed_leader_is_followed_by_another_that_knows_all(
 async def test_a_leader_knows_the_brokers_it_heard_while_another_led(
     etcd: Etcd, tmp_path: Path
 ) -> None:
-    async with controllers(etcd, "/heard", tmp_path, 2) as processes:
+    async with controllers(etcd, "/heard", tmp_path, 2, lease_s=60) as processes:
         leader = await leader_of(processes)
         (other,) = [each for each in processes if each is not leader]
         async with wire_brokers(leader.address, 3) as brokers:
@@ -221,7 +221,7 @@ async def test_a_leader_that_stood_still_leads_no_longer(etcd: Etcd, tmp_path: P
 
 async def test_a_short_pause_of_the_leader_kills_no_broker(etcd: Etcd, tmp_path: Path) -> None:
     """What was sent meanwhile lies in its sockets, unread when its clock says that time is up."""
-    async with controllers(etcd, "/short", tmp_path, 1) as processes:
+    async with controllers(etcd, "/short", tmp_path, 1, lease_s=60) as processes:
         (only,) = processes
         await leader_of(processes)
         async with wire_brokers(only.address, 2) as brokers:

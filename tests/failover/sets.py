@@ -17,11 +17,11 @@ from tests.waiting import eventually
 
 
 @asynccontextmanager
-async def controller(root: Path) -> AsyncIterator[Controller]:
+async def controller(root: Path, port: int = 0) -> AsyncIterator[Controller]:
     one = Controller(
         ControllerConfig(
             bind_address="127.0.0.1",
-            listen_port=0,
+            listen_port=port,
             controller_store_path=str(root / "controller"),
             config_store_path=str(root / "controller.properties"),
         )

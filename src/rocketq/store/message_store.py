@@ -48,7 +48,7 @@ from rocketq.store.queues.reader import QueueReader
 from rocketq.store.queues.removal import Removal
 from rocketq.store.queues.time_search import Boundary
 from rocketq.store.replication.epochs import FILE_NAME as EPOCH_FILE
-from rocketq.store.replication.epochs import OPEN_END, Epochs
+from rocketq.store.replication.epochs import NO_EPOCH, OPEN_END, Epochs
 from rocketq.store.replication.log_source import LogSource
 from rocketq.store.replication.received_log import ReceivedLog
 from rocketq.store.replication.reign import Reign
@@ -166,6 +166,7 @@ class MessageStore(StoredMessages):
         self.is_controlled = False
         """Whether a controller decides about the role; set before the store is opened."""
         self.epochs = Epochs(config.root / EPOCH_FILE)
+        self._epoch_before = NO_EPOCH
         """Which master wrote which part of the log, where a controller elects them."""
         self.replicas = Replicas(
             config,
@@ -267,6 +268,7 @@ class MessageStore(StoredMessages):
         self._removal.load()
         if self.is_controlled:
             self.epochs.load()
+            self._epoch_before = self.epochs.last_number
         self._queues.load()
         if self._index is not None:
             self._index.load()
@@ -382,8 +384,12 @@ class MessageStore(StoredMessages):
             self.received.confirmed = self._dispatcher.position
         if reign is not None:
             self.epochs.cut_at(self._log.end + 1)
-            if reign.epoch > self.epochs.last_number:
+            # One that began before this process did begins anew: others may know more of what was
+            # written in it then, which must not be taken for what is written from now on.
+            is_resumed = reign.epoch == self._epoch_before
+            if reign.epoch > self.epochs.last_number or is_resumed:
                 self.epochs.begin(reign.epoch, self._log.end)
+            self._epoch_before = NO_EPOCH
         self._role = role
         self.replicas.take_role(role, reign)
         self._apply_limit()

@@ -14,6 +14,10 @@ question); the controller elects another only after it has heard nothing for
 `controllerHeartBeatTimeoutMills`, which is longer. When the lease is over, or the connection to
 the controller that leads ends, the master stops to take and to acknowledge messages. It goes on
 with the next answer that it is the master.
+
+A master that starts again may find that it still is the one. Its log may have lost its end with
+the power, while others in sync have all of it: so it stands back, silent, until the controller
+has elected one of them. Only if nobody comes does it go on.
 """
 
 import asyncio
@@ -57,6 +61,8 @@ logger = logging.getLogger(__name__)
 _RETRY_S: Final = 0.2
 _LONGEST_RETRY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 30.0
+_OTHERS_FIRST_S: Final = 15.0
+"""Longer than any controller takes to notice that a master is silent, beside its timeout."""
 _UNKNOWN: Final = "the controller has not said who is master"
 
 
@@ -110,6 +116,7 @@ class ControlledRole:
         self._lease_timer: asyncio.TimerHandle | None = None
         self._said = ("", 0.0)
         self._refused = 0
+        self._silent_until: float | None = None
         controllers.on_leader_lost = self._leader_lost
 
     # Life
@@ -156,8 +163,8 @@ class ControlledRole:
             self.broker_id = await self._obtain_id()
             is_learner = self._live.store.async_learner
             self._follower.introduce_as(Replica(self.broker_id, is_learner))
-        if not self._is_registered:
-            await self._register()
+        if not self._is_registered and not await self._register() and not await self._was_master():
+            await self._elect()
         await self._ask_who_is_master()
 
     def _say(self, text: str) -> None:
@@ -213,7 +220,8 @@ class ControlledRole:
 
     # Its role
 
-    async def _register(self) -> None:
+    async def _register(self) -> bool:
+        """Say where this broker is; whether there is a master that lives."""
         config = self._live.broker
         assert self.broker_id is not None
         reply = check(
@@ -232,8 +240,7 @@ class ControlledRole:
         self._is_registered = True
         header = reply.header(RegisterBrokerToControllerResponse)
         if header.master_broker_id is None or not header.master_address:
-            await self._elect()
-            return
+            return False
         members = SyncStateSet.decode(reply.body)
         self.decide(
             Decision(
@@ -244,6 +251,7 @@ class ControlledRole:
                 members.sync_state_set_epoch,
             )
         )
+        return True
 
     async def _elect(self) -> None:
         """Nobody is master: offer oneself."""
@@ -279,40 +287,25 @@ class ControlledRole:
 
     async def _ask_who_is_master(self) -> None:
         """A sign of life to all controllers, and the question to the one that leads."""
-        heartbeat = self._heartbeat()
-        self._controllers.beat(heartbeat)
         # From here on: the controller has not heard of us for longer than that.
         asked_at = asyncio.get_running_loop().time()
         sent_at = self._clock.monotonic()
-        await self._controllers.beat_leader(heartbeat)
-        name = self._live.broker.broker_name
+        if not self._is_silent:
+            heartbeat = self._heartbeat()
+            self._controllers.beat(heartbeat)
+            await self._controllers.beat_leader(heartbeat)
         try:
-            reply = await self._controllers.call(
-                Command.request(GetReplicaInfo(broker_name=name)), self._patience_s
-            )
+            epoch, decision = await self._recorded()
         except RequestTimeout:
             if self.reign is not None and not self.reign.lease.is_held:
                 # It may hear us and not be heard. As long as it does, it elects nobody else.
                 self._controllers.leave()
             raise
-        if reply.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
-            self._is_registered = False
-        check(reply)
-        header = reply.header(GetReplicaInfoResponse)
-        members = SyncStateSet.decode(reply.body)
-        epoch = header.master_epoch or 0
-        if header.master_broker_id is None or not header.master_address:
+        if decision is None:
+            self._silent_until = None  # nobody is waited for any more
             if epoch >= self.epoch:
                 await self._elect()
-            return
-        decision = Decision(
-            header.master_broker_id,
-            header.master_address,
-            epoch,
-            frozenset(members.sync_state_set),
-            members.sync_state_set_epoch,
-        )
-        if epoch > self.epoch:
+        elif epoch > self.epoch:
             self.decide(decision)
         elif (
             self.reign is not None
@@ -321,6 +314,26 @@ class ControlledRole:
         ):
             self.sync_states.told(decision.members, decision.members_epoch, asked_at)
             self._renew(self.reign, sent_at)
+
+    async def _recorded(self) -> tuple[int, Decision | None]:
+        """The epoch, and what the controller decided in it; None if that there is no master."""
+        request = Command.request(GetReplicaInfo(broker_name=self._live.broker.broker_name))
+        reply = await self._controllers.call(request, self._patience_s)
+        if reply.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
+            self._is_registered = False
+        check(reply)
+        header = reply.header(GetReplicaInfoResponse)
+        members = SyncStateSet.decode(reply.body)
+        epoch = header.master_epoch or 0
+        if header.master_broker_id is None or not header.master_address:
+            return epoch, None
+        return epoch, Decision(
+            header.master_broker_id,
+            header.master_address,
+            epoch,
+            frozenset(members.sync_state_set),
+            members.sync_state_set_epoch,
+        )
 
     @property
     def _patience_s(self) -> float:
@@ -357,6 +370,8 @@ class ControlledRole:
                     *(decision.master_id, decision.epoch, newest, newest),
                 )
             return False
+        if self._stands_back(decision):
+            return False
         is_first = self.epoch == 0
         self.epoch = decision.epoch
         if decision.master_id == self.broker_id:
@@ -376,6 +391,42 @@ class ControlledRole:
         if is_first:
             self._on_role()
         return True
+
+    # A reign from before it started
+
+    async def _was_master(self) -> bool:
+        """Whether nobody lives who is master because this broker is it, and stands back."""
+        if len(self._store.epochs) == 0:
+            return False
+        _, decision = await self._recorded()
+        return decision is not None and self._stands_back(decision)
+
+    def _stands_back(self, decision: Decision) -> bool:
+        """Whether others that are in sync are to be elected before this one goes on."""
+        assert self.broker_id is not None
+        is_known = self.epoch == 0 and decision.epoch == self._store.epochs.last_number
+        if decision.master_id != self.broker_id or not is_known:
+            return False
+        if decision.members <= {self.broker_id}:
+            return False  # nobody else has what was acknowledged
+        now = asyncio.get_running_loop().time()
+        if self._silent_until is None:
+            timeout_s = self._live.broker.controller_heart_beat_timeout_mills / 1000
+            self._silent_until = now + timeout_s + _OTHERS_FIRST_S
+            logger.warning(
+                "this broker was master in epoch %d before it started. Its log may have lost its "
+                "end since, so it is silent for up to %.0f s: another one is to be elected",
+                *(decision.epoch, timeout_s + _OTHERS_FIRST_S),
+            )
+        return now < self._silent_until
+
+    @property
+    def _is_silent(self) -> bool:
+        return (
+            self.epoch == 0
+            and self._silent_until is not None
+            and asyncio.get_running_loop().time() < self._silent_until
+        )
 
     def _reign(self, decision: Decision) -> None:
         assert self.broker_id is not None

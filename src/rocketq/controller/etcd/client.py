@@ -194,13 +194,18 @@ class EtcdClient:
                 response_deserializer=schema.LeaseKeepAliveResponse.FromString,
             )(metadata=metadata, timeout=within_s)
             try:
-                await call.write(request)
-                response = await call.read()
-                if response is aio.EOF:
-                    raise EtcdUnavailable(f"the renewal of a lease ended: {await call.details()}")
-                return response
+                # The call has its own time limit, which a call that was cancelled before it
+                # began does not heed: writing to it would wait for ever.
+                async with asyncio.timeout(within_s + _PAUSE_S):
+                    await call.write(request)
+                    response = await call.read()
+            except (TimeoutError, asyncio.InvalidStateError) as error:
+                raise EtcdUnavailable(f"the renewal of a lease ended: {error}") from None
             finally:
                 call.cancel()
+            if response is aio.EOF:
+                raise EtcdUnavailable("the renewal of a lease ended without an answer")
+            return response
 
         response = await self._at_some_node(attempt, timeout_s)
         return int(response.TTL)

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "epochFileCheckpoint"
 OPEN_END: Final = 2**63 - 1
+NO_EPOCH: Final = -1
 
 MOST_SENT: Final = 1_000
 """How many RocketMQ's slaves have room for."""
@@ -80,7 +81,7 @@ class Epochs:
     @property
     def last_number(self) -> int:
         """The newest epoch; -1 if there never was one, as RocketMQ tells its controller."""
-        return self._entries[-1].number if self._entries else -1
+        return self._entries[-1].number if self._entries else NO_EPOCH
 
     def at(self, position: int) -> Epoch:
         """In whose reign a position lies; what is older than all reigns counts as the first's."""
