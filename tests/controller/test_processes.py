@@ -1,11 +1,6 @@
 """Controllers as processes of their own, killed and paused while brokers go on."""
 
 import asyncio
-import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +9,7 @@ import pytest
 
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RemotingError
+from tests.controller.controller_process import ControllerProcess
 from tests.controller.etcd_server import Etcd, needs_etcd, running_etcd
 from tests.controller.wire_broker import Asker, WireBroker, wire_brokers
 from tests.waiting import eventually
@@ -27,47 +23,6 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
         yield server
 
 
-class ControllerProcess:
-    """`rocketq controller`."""
-
-    def __init__(self, etcd: Etcd, prefix: str, name: str, folder: Path, lease_s: int) -> None:
-        words = [sys.executable, "-m", "rocketq", "controller", "--etcd", etcd.endpoints]
-        words += ["--host", "127.0.0.1", "--port", "0", "--dir", str(folder / name)]
-        words += ["--set", f"etcdPrefix={prefix}", "--set", f"controllerDLegerSelfId={name}"]
-        words += ["--set", f"etcdLeaseSeconds={lease_s}"]
-        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        ready = re.fullmatch(r"ready controller=(\S+) pid=(\d+)\n", line)
-        assert ready is not None, line
-        assert int(ready[2]) == self._process.pid
-        self.name = name
-        self.address = ready[1]
-
-    def pause(self) -> None:
-        os.kill(self._process.pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        os.kill(self._process.pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def end(self) -> None:
-        self.go_on()
-        self._process.terminate()
-        assert self._process.wait(30) == 0
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self.kill()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
 @asynccontextmanager
 async def controllers(
     etcd: Etcd, prefix: str, folder: Path, count: int = 3, lease_s: int = 2
@@ -77,7 +32,7 @@ async def controllers(
         for number in range(count):
             started.append(  # noqa: PERF401
                 await asyncio.to_thread(
-                    ControllerProcess, etcd, prefix, f"n{number}", folder, lease_s
+                    ControllerProcess, etcd.endpoints, prefix, f"n{number}", folder, lease_s
                 )
             )
         yield started

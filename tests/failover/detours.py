@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -29,9 +29,14 @@ _ASKED = (
 
 
 class ControllerDetour:
-    """Stands for the controller to one broker. Says of itself that it leads."""
+    """Stands for one controller to one broker.
 
-    def __init__(self, target: str) -> None:
+    Says of itself that it leads, or of the detour to the one that does.
+    """
+
+    def __init__(self, target: str, others: "Mapping[str, ControllerDetour] | None" = None) -> None:
+        """`others` are the detours to all controllers, by the controllers' addresses."""
+        self._others = others
         self.loses_questions = False
         self.loses_answers = False
         self._target = target
@@ -76,10 +81,13 @@ class ControllerDetour:
         if self.loses_answers:
             await asyncio.Event().wait()
         if request.code == RequestCode.CONTROLLER_GET_METADATA_INFO:
-            header = replace(
-                answer.header(GetMetadataInfoResponse), controller_leader_address=self.address
-            )
-            return request.reply(header)
+            header = answer.header(GetMetadataInfoResponse)
+            leader = header.controller_leader_address
+            if self._others is None:
+                leader = self.address
+            elif leader:
+                leader = self._others[leader].address
+            return request.reply(replace(header, controller_leader_address=leader))
         return request.reply(
             code=answer.code,
             remark=answer.remark,
@@ -94,6 +102,83 @@ class ControllerDetour:
             task = asyncio.get_running_loop().create_task(way.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+class TcpDetour:
+    """A way to a server on which everything can be held up, there, back or both.
+
+    As in a network that is split: nothing is lost for good, and nobody learns of a closed end.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._free = {True: asyncio.Event(), False: asyncio.Event()}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.hold(there=False, back=False)
+
+    @property
+    def address(self) -> str:
+        assert self._server is not None
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["TcpDetour"]:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        try:
+            yield self
+        finally:
+            self._server.close()
+            for task in self._tasks:
+                task.cancel()
+            await self._server.wait_closed()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+
+    def hold(self, *, there: bool = True, back: bool = True) -> None:
+        for is_back, is_held in ((False, there), (True, back)):
+            if is_held:
+                self._free[is_back].clear()
+            else:
+                self._free[is_back].set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        there: asyncio.StreamWriter | None = None
+        host, _, port = self._target.rpartition(":")
+        try:
+            await self._free[False].wait()
+            back, there = await asyncio.open_connection(host, int(port))
+            passing = {
+                asyncio.create_task(self._pass(reader, there, is_back=False)),
+                asyncio.create_task(self._pass(back, writer, is_back=True)),
+            }
+            try:
+                await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in passing:
+                    each.cancel()
+                await asyncio.gather(*passing, return_exceptions=True)
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+            if there is not None:
+                there.transport.abort()
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool
+    ) -> None:
+        with contextlib.suppress(OSError):
+            data = b"."
+            while data:
+                data = await reader.read(65_536)
+                await self._free[is_back].wait()
+                writer.write(data)
+                await writer.drain()
 
 
 class LogDetour:

@@ -2,14 +2,19 @@
 
 - every acknowledged message is there in the end, under the number it was given;
 - no number is given twice;
-- what was read once under a number is read under it ever after.
+- what was read once under a number is read under it ever after;
+- no two masters acknowledge in one epoch, nor an old one after a new one has begun to.
 """
 
 import asyncio
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from rocketq.message.ids import parse_offset_message_id
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting import Command, RemotingClient, ResponseCode
+from rocketq.remoting.bodies.controller import EpochEntry
 from rocketq.remoting.bodies.route import TopicRouteData
 from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers import GetRouteInfo, PullMessageResponse, SendMessageResponse
@@ -22,10 +27,23 @@ Place = tuple[int, int]
 """A queue, and a number in it."""
 
 
-class History:
-    """Senders and readers of one broker name, who find its master as clients do."""
+class Acknowledgement(NamedTuple):
+    """A send that was acknowledged: when it began and ended, by whom, where in the log it lies."""
 
-    def __init__(self, namesrv: str, *, senders: int = 8) -> None:
+    began: float
+    ended: float
+    port: int
+    position: int
+
+
+class History:
+    """Senders and readers of one broker name, who find its master as clients do.
+
+    And stubborn ones, each of which sends to one broker whether it is master or not.
+    """
+
+    def __init__(self, namesrv: str, *, senders: int = 8, stubborn_to: Sequence[str] = ()) -> None:
+        self.acknowledgements: list[Acknowledgement] = []
         self.acknowledged: dict[Place, bytes] = {}
         self.read: dict[Place, bytes] = {}
         self.sent: set[bytes] = set()
@@ -35,6 +53,7 @@ class History:
         self.refusals: dict[int, int] = {}
         self._namesrv = namesrv
         self._senders = senders
+        self._stubborn_to = stubborn_to
         self._number = 0
         self._client = RemotingClient()
         self._master: str | None = None
@@ -45,6 +64,8 @@ class History:
     async def __aenter__(self) -> "History":
         for number in range(self._senders):
             self._tasks.append(asyncio.create_task(self._send(number % QUEUES)))
+        for address in self._stubborn_to:
+            self._tasks.append(asyncio.create_task(self._send(0, address)))
         for queue_id in range(QUEUES):
             self._tasks.append(asyncio.create_task(self._read(queue_id)))
         self._tasks.append(asyncio.create_task(self._find_master()))
@@ -75,10 +96,10 @@ class History:
                 pass
             await asyncio.sleep(0.03)
 
-    async def _send(self, queue_id: int) -> None:
+    async def _send(self, queue_id: int, to: str | None = None) -> None:
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
-            master = self._master
+            master = to or self._master
             if master is None:
                 await asyncio.sleep(0.01)
                 continue
@@ -96,7 +117,9 @@ class History:
                 await asyncio.sleep(0.01)
                 continue
             place = reply.header(SendMessageResponse)
-            self.note_acknowledged((place.queue_id, place.queue_offset), body)
+            self._note(self.acknowledged, (place.queue_id, place.queue_offset), body, "given")
+            _, port, position = parse_offset_message_id(place.msg_id)
+            self.acknowledgements.append(Acknowledgement(began, loop.time(), port, position))
             self.last_begun_at = began
 
     async def _read(self, queue_id: int) -> None:
@@ -127,9 +150,6 @@ class History:
             return reply.header(PullMessageResponse).next_begin_offset
         return at
 
-    def note_acknowledged(self, place: Place, body: bytes) -> None:
-        self._note(self.acknowledged, place, body, "given")
-
     def _note_read(self, place: Place, body: bytes) -> None:
         self._note(self.read, place, body, "read")
 
@@ -148,6 +168,22 @@ class History:
             assert loop.time() - began < within_s, f"nothing was acknowledged for {within_s} s"
             await asyncio.sleep(0.005)
         return loop.time() - began
+
+    def check_reigns(self, reigns: Sequence[EpochEntry]) -> None:
+        """Compare who acknowledged when with the reigns of the log that came of it."""
+        starts = [each.start_offset for each in reigns]
+        of_epoch: dict[int, list[Acknowledgement]] = {}
+        for each in self.acknowledgements:
+            reign = reigns[bisect_right(starts, each.position) - 1]
+            of_epoch.setdefault(reign.epoch, []).append(each)
+        newer_ended = float("inf")
+        for epoch in sorted(of_epoch, reverse=True):
+            given = of_epoch[epoch]
+            masters = {each.port for each in given}
+            assert len(masters) == 1, f"{masters} acknowledged in epoch {epoch}"
+            late = max(each.began for each in given) - newer_ended
+            assert late < 0, f"epoch {epoch} goes on {late:.3f} s after a newer one has begun"
+            newer_ended = min(newer_ended, *(each.ended for each in given))
 
     async def check(self, address: str) -> int:
         """Compare with what a broker has; how much that is."""

@@ -35,12 +35,19 @@ class Member:
     """One broker of a set."""
 
     def __init__(
-        self, folder: Path, port: int, namesrv: str, controllers: str, **settings: object
+        self,
+        folder: Path,
+        port: int,
+        namesrv: str,
+        controllers: str,
+        module: str = "rocketq.cli",
+        /,
+        **settings: object,
     ) -> None:
         self.folder = folder
         self.address = f"127.0.0.1:{port}"
         self.log = folder.with_suffix(".log")
-        words = [sys.executable, "-m", "rocketq.cli", "broker", "-n", namesrv]
+        words = [sys.executable, "-m", module, "broker", "-n", namesrv]
         for key, value in {
             "brokerName": "broker-a",
             "bindAddress": "127.0.0.1",

@@ -12,7 +12,8 @@ from rocketq.remoting import RemotingClient
 from rocketq.remoting.errors import RemotingError
 from tests.broker.replication.pairs import name_server
 from tests.failover.detours import ControllerDetour, LogDetour
-from tests.failover.processes import Member, quiet_ports, runtime
+from tests.failover.history import History
+from tests.failover.processes import Member, epochs, quiet_ports, runtime
 from tests.waiting import eventually
 
 
@@ -100,3 +101,18 @@ async def broker_set(
             stack.callback(member.end)
         await asyncio.gather(*(member.start() for member in brokers.members))
         yield brokers
+
+
+def stubborn_history(brokers: BrokerSet) -> History:
+    """With senders that go on at each broker whether it is master or not."""
+    return History(
+        brokers.namesrv, senders=4, stubborn_to=[each.address for each in brokers.members]
+    )
+
+
+async def verdict(brokers: BrokerSet, history: History) -> None:
+    """Nobody sends any more; what was said so far has to hold."""
+    await history.stop()
+    master = await brokers.complete()
+    await history.check(master)
+    history.check_reigns((await epochs(brokers.client, master)).epoch_list)
