@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from rocketq.broker import BrokerConfig
-from rocketq.cli.servers.broker_processes import broker_processes
 from rocketq.cli.servers.logs import LogOptions
+from rocketq.cli.servers.up.processes import broker_processes
 from rocketq.remoting import Command, RemotingClient, RequestCode
 from rocketq.remoting.access import RequestSigner
 from rocketq.store import StoreConfig

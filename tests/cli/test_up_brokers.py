@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketq.cli.servers.broker_processes import free_ports, ports_from
+from rocketq.cli.servers.up.ports import free_ports, ports_from
 from tests.cli.programs import Server, run, serving, taken_port
 
 WITHIN_S = 20.0

@@ -22,7 +22,9 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "up": LazyCommand("rocketq.cli.servers.up", "Run a NameServer and a broker in one process."),
+    "up": LazyCommand(
+        "rocketq.cli.servers.up.command", "Run a NameServer and a broker in one process."
+    ),
     "namesrv": LazyCommand("rocketq.cli.servers.namesrv", "Run a NameServer."),
     "broker": LazyCommand("rocketq.cli.servers.broker", "Run a broker."),
     "console": LazyCommand("rocketq.cli.servers.console", "Run the web console."),

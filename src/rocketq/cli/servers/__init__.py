@@ -1,1 +1,1 @@
-"""Running the parts: NameServer, broker, both, and as processes of their own."""
+"""Running the parts: NameServer, broker, controller, proxy and console; all at once: `up`."""

@@ -14,11 +14,7 @@ from rocketq.broker.settings.checks import COUNTING_KEYS
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
-from rocketq.cli.servers.broker_processes import (
-    WITH_PARENT,
-    secrets_of_parent,
-    stop_with_parent,
-)
+from rocketq.cli.servers.child import WithParent, secrets_of_parent, stop_with_parent
 from rocketq.cli.servers.grpc import GrpcPort, grpc_address, grpc_beside, wanted_port
 from rocketq.cli.servers.serving import (
     check_ports_free,
@@ -56,7 +52,7 @@ def broker(
     grpc_port: GrpcPort = None,
     metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
-    with_parent: Annotated[bool, Option(WITH_PARENT, hidden=True)] = False,
+    with_parent: WithParent = False,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
     log_file: options.LogFile = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
-from rocketq.cli.servers.broker_processes import WITH_PARENT, stop_with_parent
+from rocketq.cli.servers.child import WithParent, stop_with_parent
 from rocketq.cli.servers.serving import check_ports_free, serve, wait_for_either
 from rocketq.cli.servers.settings import start_logging
 
@@ -31,7 +31,7 @@ def console(
     login: Annotated[
         bool, Option("--login", help="Ask for a login even before a broker has wanted one.")
     ] = False,
-    with_parent: Annotated[bool, Option(WITH_PARENT, hidden=True)] = False,
+    with_parent: WithParent = False,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
     log_file: options.LogFile = None,

@@ -11,6 +11,7 @@ from typing import Annotated
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
+from rocketq.cli.servers.child import WithParent, stop_with_parent
 from rocketq.cli.servers.serving import (
     check_ports_free,
     reachable_host,
@@ -55,7 +56,7 @@ def controller(
     log_file: options.LogFile = None,
     log_json: options.LogJson = False,
     strict: options.Strict = False,
-    with_parent: Annotated[bool, Option("--with-parent", hidden=True)] = False,
+    with_parent: WithParent = False,
 ) -> None:
     """Run a controller until SIGTERM or Ctrl-C.
 
@@ -153,8 +154,6 @@ def run_controller(
 
     async def program(stop: asyncio.Event) -> None:
         if with_parent:
-            from rocketq.cli.servers.broker_processes import stop_with_parent
-
             stop_with_parent(stop)
         check_ports_free(config.bind_address, [config.listen_port])
         server = Controller(config)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TextIO
 
-_WITH_PARENT: Final = "--with-parent"
+from rocketq.cli.servers.child import WITH_PARENT
+
 _USAGE: Final = "Usage: mqshutdown broker | namesrv | controller | proxy"
 
 # What RocketMQ's script calls them in its answers.
@@ -62,7 +63,7 @@ def role_of(words: list[str]) -> str | None:
         return name.removeprefix("mq")
     if name == "rocketq" and len(rest) > 1 and rest[1] in ("broker", "namesrv", "controller"):
         # One that belongs to another process stops with that.
-        return None if _WITH_PARENT in rest else rest[1]
+        return None if WITH_PARENT in rest else rest[1]
     return None
 
 

@@ -1,12 +1,16 @@
 """What `rocketq up` says when it is ready: a line for programs, a few for people."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 from typing import Final
 
+from rocketq.cli.failures import CannotStart
 from rocketq.cli.version import compiled_modules, version_line
+from rocketq.namesrv import NameServer
 
+_REGISTRATION_TIMEOUT_S: Final = 30.0
 _USUAL_NAME_SERVER: Final = "127.0.0.1:9876"
 
 
@@ -37,3 +41,12 @@ def announce(root: Path, *, namesrv: str, broker: str, **more: str) -> None:
         "Ctrl-C stops it; the data stays.",
     ]
     print("\n".join(lines), flush=True)
+
+
+async def registered(name_server: NameServer, broker_name: str) -> None:
+    """Clients that find the NameServer must find the broker too."""
+    try:
+        async with asyncio.timeout(_REGISTRATION_TIMEOUT_S):
+            await name_server.broker_known(broker_name)
+    except TimeoutError:
+        raise CannotStart("the broker could not register at its NameServer") from None

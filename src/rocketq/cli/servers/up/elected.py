@@ -14,10 +14,10 @@ from typing import Final
 
 from rocketq.broker import BrokerConfig
 from rocketq.cli.failures import AlreadyTold, CannotStart
-from rocketq.cli.servers.broker_processes import BrokerProcess, start_broker, start_process
 from rocketq.cli.servers.logs import LogOptions
 from rocketq.cli.servers.serving import check_ports_free, serve, started, wait_for_either
-from rocketq.cli.servers.welcome import announce
+from rocketq.cli.servers.up.processes import BrokerProcess, start_broker, start_process
+from rocketq.cli.servers.up.welcome import announce
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 

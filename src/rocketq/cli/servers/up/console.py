@@ -1,19 +1,17 @@
 """The console in a process of its own, started by `rocketq up --console`.
 
-It has the same two pipes to its parent as a broker that was started so (see
-`broker_processes`). Nothing depends on it: when it ends, the brokers go on.
+Nothing depends on it: when it ends, the brokers go on.
 """
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from rocketq.cli.failures import AlreadyTold, CannotStart
-from rocketq.cli.servers.broker_processes import WITH_PARENT
 from rocketq.cli.servers.logs import LogOptions
+from rocketq.cli.servers.up.processes import start_process, stop_process
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +34,8 @@ async def console_beside(
     if place is None:
         yield {}
         return
-    words = [sys.executable, "-m", "rocketq.cli", "console", WITH_PARENT, "-n", name_server]
-    words += ["--host", place.host, "--port", str(place.port), "--log-level", logs.level]
-    if logs.file is not None:
-        words += ["--log-file", str(logs.file.with_stem(f"{logs.file.stem}-console"))]
-    words += ["--log-json"] if logs.as_json else []
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    words = ["console", "-n", name_server, "--host", place.host, "--port", str(place.port)]
+    process = await start_process(words, logs, "console")
     watch = None
     try:
         url = await _ready(process)
@@ -55,7 +44,7 @@ async def console_beside(
     finally:
         if watch is not None:
             watch.cancel()
-        await _stop(process)
+        await stop_process(process, _STOP_WITHIN_S)
 
 
 async def _ready(process: asyncio.subprocess.Process) -> str:
@@ -75,13 +64,5 @@ async def _watch(process: asyncio.subprocess.Process) -> None:
     logger.warning("the console (pid %d) ended with %d; the brokers go on", process.pid, code)
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Its stdin ends, and so does it; what does not is killed."""
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        async with asyncio.timeout(_STOP_WITHIN_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+def ports_of(place: ConsolePlace | None) -> list[int]:
+    return [] if place is None else [place.port]

@@ -2,26 +2,11 @@
 
 A broker is owned by one event loop, so one broker uses one core. More cores of a host are used
 by more brokers, each with a name and a store of its own.
-
-Such a process is an ordinary `rocketq broker --with-parent`. It has two pipes to the process
-that started it, and needs nothing else:
-
-    stdin    nothing is ever written; its end means stop. The system closes it also when
-             the parent is killed, so no broker is left behind.
-    stdout   its `ready` line
-
-Settings that are secret are handed over in the environment: everybody on a machine sees the
-arguments of its processes.
-
-Signals are the parent's business: a service manager's SIGTERM goes to all processes of a
-service, and would stop a broker before the parent knows that this is wanted.
 """
 
 import asyncio
-import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -30,17 +15,11 @@ from typing import Final
 
 from rocketq.broker import BrokerConfig
 from rocketq.cli.failures import AlreadyTold, CannotStart
+from rocketq.cli.servers.child import WITH_PARENT, secrets_for_child
 from rocketq.cli.servers.logs import LogOptions
 from rocketq.common.config import secret_keys, to_properties
 from rocketq.store import StoreConfig
 from rocketq.store.config import BrokerRole
-
-WITH_PARENT: Final = "--with-parent"
-_SECRETS: Final = "ROCKETQ_SECRET_SETTINGS"
-
-# A broker uses the port itself, the second below it and the one above it.
-PORT_DISTANCE: Final = 10
-_OWN_PORTS: Final = (0, -2, 1)
 
 _STOP_WITHIN_S: Final = 30.0
 
@@ -91,14 +70,7 @@ class BrokerProcess:
 
     async def stop(self) -> None:
         """Ask it to stop and wait; what does not stop is killed."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            async with asyncio.timeout(_STOP_WITHIN_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await stop_process(self._process, _STOP_WITHIN_S)
 
 
 @asynccontextmanager
@@ -150,94 +122,26 @@ async def start_process(
     logging += ["--log-json"] if logs.as_json else []
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "rocketq.cli", *words, WITH_PARENT, *logging),
-        env={**os.environ, _SECRETS: json.dumps(secrets or {})},
+        env={**os.environ, **secrets_for_child(secrets or {})},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # a terminal's Ctrl-C does not go there while it starts
     )
 
 
+async def stop_process(process: asyncio.subprocess.Process, within_s: float) -> None:
+    """Its stdin ends, and so does it; what does not is killed."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(within_s):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
 def _changed(config: BrokerConfig | StoreConfig) -> dict[str, str]:
     """The settings that are not what a broker would take anyway."""
     usual = to_properties(type(config)())
     return {key: value for key, value in to_properties(config).items() if usual.get(key) != value}
-
-
-def secrets_of_parent() -> dict[str, str]:
-    """In a broker's process: the settings that did not come with its arguments."""
-    found: dict[str, str] = json.loads(os.environ.pop(_SECRETS, "{}"))
-    return found
-
-
-# Ports
-
-
-def ports_from(first: int, count: int) -> list[int]:
-    """The ports of brokers when the first one's is given."""
-    return [first + PORT_DISTANCE * number for number in range(count)]
-
-
-def free_ports(host: str, count: int) -> list[int]:
-    """Ports that the system has to spare, with those that a broker uses beside its own."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found: list[int] = []
-    # All are held until all are found: no two brokers get the same.
-    with _Sockets(family, host) as taken:
-        while len(found) < count:
-            port = taken.any()
-            if all(taken.take(port + distance) for distance in _OWN_PORTS[1:]):
-                found.append(port)
-    return found
-
-
-class _Sockets:
-    """Ports kept from others for the length of a block."""
-
-    def __init__(self, family: socket.AddressFamily, host: str) -> None:
-        self._family = family
-        self._host = host
-        self._held: list[socket.socket] = []
-
-    def any(self) -> int:
-        held = self._hold()
-        held.bind((self._host, 0))
-        port: int = held.getsockname()[1]
-        return port
-
-    def take(self, port: int) -> bool:
-        try:
-            self._hold().bind((self._host, port))
-        except (OSError, OverflowError):
-            return False
-        return True
-
-    def _hold(self) -> socket.socket:
-        held = socket.socket(self._family, socket.SOCK_STREAM)
-        self._held.append(held)
-        return held
-
-    def __enter__(self) -> "_Sockets":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for held in self._held:
-            held.close()
-
-
-# The other side
-
-
-def stop_with_parent(stop: asyncio.Event) -> None:
-    """In a broker's process: stop when stdin ends, and leave signals to the parent."""
-    loop = asyncio.get_running_loop()
-    stdin = sys.stdin.fileno()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.remove_signal_handler(number)
-        signal.signal(number, signal.SIG_IGN)
-
-    def readable() -> None:
-        if not os.read(stdin, 4096):
-            loop.remove_reader(stdin)
-            stop.set()
-
-    loop.add_reader(stdin, readable)
