@@ -39,7 +39,8 @@ test: $(STAMP) ## the whole suite, on the compiled modules and on their sources
 	@$(BIN)/python -m pytest -q -m 'not slow and not peers'
 	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark' \
 		tests/common tests/message tests/remoting tests/filter tests/store tests/broker \
-		tests/client/producer tests/spark/test_arrow.py tests/spark/test_property_agreement.py
+		tests/client/producer tests/spark/read/test_arrow.py \
+		tests/spark/read/test_property_agreement.py
 
 test-pure: $(STAMP) ## the suite on the uncompiled sources alone
 	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark'

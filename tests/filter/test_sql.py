@@ -12,7 +12,7 @@ from rocketq.filter import FilterError, SqlFilter, compile_sql, filter_for
 from rocketq.filter.sql import parser
 from rocketq.filter.sql.evaluation import condition
 from rocketq.filter.sql.lexer import Lexer
-from tests.message import golden_stores
+from tests.message.record import golden_stores
 
 
 def matches(text: str, **properties: str) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rocketq.filter import FilterError, TagFilter, filter_for, parse_tags
 from rocketq.message.hashing import java_hash
-from tests.message import golden_stores
+from tests.message.record import golden_stores
 
 tags = st.text(
     st.characters(exclude_characters="|*", exclude_categories=["Cs", "Z", "C"]), min_size=1

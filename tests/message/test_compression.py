@@ -12,7 +12,7 @@ from rocketq.message import compression
 from rocketq.message.compression import CompressionError
 from rocketq.message.flags import CompressionType, SysFlag, with_compression
 from rocketq.message.record.reader import decode_record
-from tests.message import golden_stores
+from tests.message.record import golden_stores
 
 kinds = st.sampled_from(CompressionType)
 

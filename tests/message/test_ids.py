@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rocketq.message import hosts, ids
 from rocketq.message.ids import InvalidMessageId, UniqueIds
-from tests.message import golden_stores
+from tests.message.record import golden_stores
 
 MONTH_START_MS = 1_793_491_200_000  # 2026-11-01 00:00 UTC
 

@@ -1,6 +1,7 @@
 """Hostile peers and honest clients at one NameServer: how long do the honest ones wait?
 
-As in tests/broker/test_attack.py: each step of the loop is measured, in time of the processor.
+Each step of the loop is measured, in time of the processor, as in
+tests/broker/protection/test_attack.py.
 """
 
 import asyncio

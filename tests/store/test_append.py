@@ -13,8 +13,7 @@ from rocketq.message.record.reader import check_record, decode_record
 from rocketq.message.record.writer import new_record
 from rocketq.store import BrokerRole, MessageStore, PutStatus
 from rocketq.store.durability.running_flags import Flag
-
-from .support import HOST, bodies, message, read_queue, small_config
+from tests.store.support import HOST, bodies, message, read_queue, small_config
 
 
 async def test_a_message_is_stored_and_found(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from rocketq.cli.store import check as check_command
 from rocketq.store import MessageStore
 from rocketq.store.inspect.check import Finding, Severity, check_store
 from rocketq.store.inspect.dump import dump_store
-
-from .support import Golden, message, small_config
+from tests.store.support import Golden, message, small_config
 
 
 def problems(findings: list[Finding]) -> list[Finding]:

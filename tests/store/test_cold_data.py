@@ -5,8 +5,7 @@ from pathlib import Path
 
 from rocketq.store import MessageStore
 from rocketq.store.files.disk import Disk
-
-from .support import bodies, message, small_config
+from tests.store.support import bodies, message, small_config
 
 
 class ColdDisk(Disk):

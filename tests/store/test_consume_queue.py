@@ -15,8 +15,7 @@ from rocketq.store.queues.consume_queue import FILLER_SIZE, ConsumeQueue, QueueE
 from rocketq.store.queues.consume_queues import ConsumeQueues
 from rocketq.store.queues.queue_table import FILE_NAME
 from rocketq.store.queues.removal import Removal
-
-from .support import bodies, message, read_when_whole, small_config
+from tests.store.support import bodies, message, read_when_whole, small_config
 
 NO_END = 1 << 60
 

@@ -9,8 +9,7 @@ import pytest
 
 from rocketq.store import MessageStore, StoreLocked, StoreMismatch
 from rocketq.store.files.directory_lock import DirectoryLock
-
-from .support import bodies, message, small_config
+from tests.store.support import bodies, message, small_config
 
 LOCK_LIKE_JAVA = """
 import fcntl, sys

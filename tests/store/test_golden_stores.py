@@ -10,8 +10,7 @@ from rocketq.filter import filter_for
 from rocketq.message.message import MessageExt
 from rocketq.message.record.reader import decode_records
 from rocketq.store import Boundary, GetStatus, MessageStore
-
-from .support import Golden, message, read_queue
+from tests.store.support import Golden, message, read_queue
 
 STORES = ["store-5.5.0", "store-5.5.0-crashed", "store-4.9.8"]
 

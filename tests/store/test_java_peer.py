@@ -22,8 +22,7 @@ import pytest
 from rocketq.message.record.reader import decode_records
 from rocketq.store import MessageStore, StoreConfig
 from rocketq.store.inspect.check import Severity, check_store
-
-from .support import message, read_queue
+from tests.store.support import message, read_queue
 
 pytestmark = pytest.mark.peers
 

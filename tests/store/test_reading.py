@@ -9,8 +9,7 @@ from rocketq.filter import compile_sql, filter_for
 from rocketq.message.record.reader import decode_records
 from rocketq.store import Boundary, GetStatus, MessageStore, StoreConfig
 from rocketq.store.index import index
-
-from .support import bodies, message, read_queue, small_config
+from tests.store.support import bodies, message, read_queue, small_config
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ import pytest
 from rocketq.store import MessageStore, StoreConfig
 from rocketq.store.upkeep import mending
 from tests.steps import ATTEMPTS, measured_steps
+from tests.store.disks import FaultyDisk
+from tests.store.support import bodies, message, small_config
 from tests.waiting import eventually
-
-from .disks import FaultyDisk
-from .support import bodies, message, small_config
 
 QUEUES = 6_000
 

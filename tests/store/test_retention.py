@@ -12,9 +12,8 @@ from rocketq.common.clock import ManualClock
 from rocketq.message.record.reader import decode_records
 from rocketq.store import GetStatus, MessageStore, StoreConfig
 from rocketq.store.durability.running_flags import Flag
-
-from .disks import FaultyDisk
-from .support import bodies, message, read_queue, small_config
+from tests.store.disks import FaultyDisk
+from tests.store.support import bodies, message, read_queue, small_config
 
 HOUR_MS = 3_600_000
 FILES = 6

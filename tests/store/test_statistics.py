@@ -4,9 +4,8 @@ from pathlib import Path
 
 from rocketq.common.clock import ManualClock
 from rocketq.store import MessageStore
-
-from .disks import FaultyDisk
-from .support import message, small_config
+from tests.store.disks import FaultyDisk
+from tests.store.support import message, small_config
 
 
 async def test_runtime_info_has_the_keys_that_brokers_report(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Users, policies, and the accounts of RocketMQ 4."""

@@ -1,0 +1,1 @@
+"""What brokers tell NameServers and each other."""

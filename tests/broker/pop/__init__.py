@@ -1,0 +1,1 @@
+"""Pops, acknowledgements, and what comes back."""

@@ -1,0 +1,1 @@
+"""Strangers who mean harm."""

@@ -1,0 +1,1 @@
+"""What a broker keeps in its JSON files."""

@@ -1,0 +1,1 @@
+"""mqadmin's sub-commands."""

@@ -1,0 +1,1 @@
+"""Records as they lie in the log."""

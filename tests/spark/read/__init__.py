@@ -1,0 +1,1 @@
+"""From RocketMQ into Spark."""

@@ -1,0 +1,1 @@
+"""Flushes, crashes, and what is left after them."""
