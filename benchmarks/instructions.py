@@ -121,6 +121,97 @@ def store_operations(store: Any) -> Iterator[tuple[str, Operation]]:
     )
 
 
+class _Wire:
+    """A transport that remembers what was written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[Any] = []
+        self.write = self.written.append
+        self.writelines = self.written.extend
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+def replica_operations(master: Any, slave: Any) -> Iterator[tuple[str, Operation]]:
+    """A turn of a SYNC_MASTER, one of its slave, and the report that ends it: 25 messages."""
+    from rocketq.store import MessageInner
+    from rocketq.store.replication.master_link import MasterLink
+    from rocketq.store.replication.slave_link import SlaveLink
+
+    loop = asyncio.get_event_loop()
+
+    class Watcher:
+        last_read_s = last_write_s = 0.0
+
+    messages = [
+        MessageInner(
+            topic="BenchmarkTest", queue_id=number % 4, body=bytes(128), properties=properties(1)
+        )
+        for number in range(25)
+    ]
+    out, back = _Wire(), _Wire()
+    replicas = master.replicas
+    # A link for a slave that nobody has let in through the port, as if it had come.
+    slave_link = SlaveLink(replicas, replicas._source, replicas._config)
+    replicas._server = object()
+    ended: list[object] = []
+
+    async def turn() -> None:
+        for inner in messages:
+            master.append(inner)
+        future = master.durable(master.max_physical_offset)
+        assert future is not None
+        future.add_done_callback(ended.append)
+        await asyncio.sleep(0)
+
+    async def receive() -> None:
+        data = b"".join(out.written)
+        out.written.clear()
+        master_link.get_buffer(-1)[: len(data)] = data
+        master_link.buffer_updated(len(data))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def report() -> None:
+        reports = b"".join(back.written)
+        back.written.clear()
+        slave_link.data_received(reports)
+        await asyncio.sleep(0)
+
+    async def new_link() -> MasterLink:
+        return MasterLink(Watcher(), slave.received, slave.config)
+
+    master_link = loop.run_until_complete(new_link())
+
+    async def begin() -> None:
+        slave_link.connection_made(out)  # type: ignore[arg-type]
+        master_link.connection_made(back)  # type: ignore[arg-type]
+        await report()
+
+    def once() -> None:
+        loop.run_until_complete(turn())
+        loop.run_until_complete(receive())
+        loop.run_until_complete(report())
+        assert slave.max_physical_offset == master.max_physical_offset
+
+    loop.run_until_complete(begin())
+    yield "replicate 25", (once, 25)
+    assert ended
+    replicas._server = None
+    slave_link.connection_lost(None)
+    master_link.connection_lost(None)
+
+
 def spark_operations() -> Iterator[tuple[str, Operation]]:
     from rocketq.spark.read.columns import RecordTable
     from rocketq.spark.write.encoder import BatchRows, Texts
@@ -166,21 +257,31 @@ def spark_operations() -> Iterator[tuple[str, Operation]]:
 
 
 @contextmanager
-def opened_store() -> Iterator[Any]:
+def opened_store(**settings: Any) -> Iterator[Any]:
     from rocketq.store import MessageStore, StoreConfig
 
     folder = tempfile.mkdtemp()
-    loop = asyncio.new_event_loop()
+    loop = asyncio.get_event_loop()
     store = MessageStore(
-        StoreConfig(store_path_root_dir=folder, mapped_file_size_commit_log=64 << 20)
+        StoreConfig(store_path_root_dir=folder, mapped_file_size_commit_log=64 << 20, **settings)
     )
     try:
         loop.run_until_complete(store.open())
         yield store
     finally:
         loop.run_until_complete(store.close())
-        loop.close()
         shutil.rmtree(folder)
+
+
+@contextmanager
+def opened_pair() -> Iterator[tuple[Any, Any]]:
+    from rocketq.store.config import BrokerRole
+
+    with (
+        opened_store(broker_role=BrokerRole.SYNC_MASTER, in_sync_replicas=2) as master,
+        opened_store(broker_role=BrokerRole.SLAVE) as slave,
+    ):
+        yield master, slave
 
 
 # Counting
@@ -188,8 +289,14 @@ def opened_store() -> Iterator[Any]:
 
 def run_all(wanted: list[str], rounds: int) -> None:
     """Make every wanted operation, and say in which order."""
-    with opened_store() as store:
-        for operations in (message_operations(), store_operations(store), spark_operations()):
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    with opened_store() as store, opened_pair() as pair:
+        for operations in (
+            message_operations(),
+            store_operations(store),
+            replica_operations(*pair),
+            spark_operations(),
+        ):
             for name, (once, size) in operations:
                 if wanted and name not in wanted:
                     continue

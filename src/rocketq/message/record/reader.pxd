@@ -57,7 +57,7 @@ cdef bint _are_records(
     size="int", magic="int", body_at="Py_ssize_t", body_size="Py_ssize_t",
     stated="long long", properties_at="Py_ssize_t",
 )
-cdef RecordCheck _check(
+cdef RecordCheck check_at(
     const unsigned char* data,
     Py_ssize_t at,
     Py_ssize_t end,
@@ -75,7 +75,7 @@ cpdef RecordFields read_record(object buffer, Py_ssize_t at=*)
     size="Py_ssize_t", body_at="Py_ssize_t", properties_at="Py_ssize_t", topic_at="Py_ssize_t",
     fields=RecordFields,
 )
-cdef RecordFields _read(const unsigned char* data, Py_ssize_t at, Py_ssize_t end)
+cdef RecordFields read_at(const unsigned char* data, Py_ssize_t at, Py_ssize_t end)
 
 @cython.locals(held="Py_buffer", size="Py_ssize_t")
 cpdef object decode_record(object buffer, Py_ssize_t at=*, object broker_name=*)

@@ -102,7 +102,7 @@ def check_record(
     """
     held = memory.hold(buffer)
     try:
-        return _check(memory.start(held), at, held.len, check_crc, require_property_crc)
+        return check_at(memory.start(held), at, held.len, check_crc, require_property_crc)
     finally:
         memory.release(held)
 
@@ -119,7 +119,7 @@ def are_records(buffer: Buffer, count: int, check_crc: bool = True) -> bool:
 def _are_records(data: Buffer, end: int, count: int, check_crc: bool) -> bool:
     at = 0
     while at < end:
-        check = _check(data, at, end, check_crc, False)
+        check = check_at(data, at, end, check_crc, False)
         if check.status != _VALID:
             return False
         at += check.size
@@ -127,9 +127,10 @@ def _are_records(data: Buffer, end: int, count: int, check_crc: bool) -> bool:
     return count == 0
 
 
-def _check(
+def check_at(
     data: Buffer, at: int, end: int, check_crc: bool, require_property_crc: bool
 ) -> RecordCheck:
+    """`check_record` for those who hold the memory."""
     if at < 0 or end - at < layout.BLANK_SIZE:
         return _found(_TORN, 0)
     size = memory.get32(data, at + layout.SIZE_AT)
@@ -177,12 +178,13 @@ def read_record(buffer: Buffer, at: int = 0) -> RecordFields:
     """
     held = memory.hold(buffer)
     try:
-        return _read(memory.start(held), at, held.len)
+        return read_at(memory.start(held), at, held.len)
     finally:
         memory.release(held)
 
 
-def _read(data: Buffer, at: int, end: int) -> RecordFields:
+def read_at(data: Buffer, at: int, end: int) -> RecordFields:
+    """`read_record` for those who hold the memory."""
     size = _record_size_at(data, at, end)
     body_at = _body_at(data, at, size)
     properties_at = _properties_at(data, at, size, body_at)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.log_scan import LogReplay
-from rocketq.store.durability.replay import Replay
+from rocketq.store.durability.replay import DONE, UNFINISHED, Replay
 from rocketq.store.durability.running_flags import Flag, RunningFlags
 from rocketq.store.files.disk import is_passing
 from rocketq.store.index.index import Index
@@ -45,31 +45,44 @@ class CatchingUp:
         self._flags = flags
         self._confirmed = confirmed
         self._on_failure = on_failure
+        self._has_failed = False
+        self._replay = Replay(
+            dispatcher, queues.open_tail, False, False, is_growing=True, tails=queues.tails
+        )
 
     def run(self) -> None:
         """Dispatch what lies between the dispatcher and what may be read."""
         self._appender.has_waiting = False
-        end = self._confirmed()
-        if self._dispatcher.position >= end:
+        start, end = self._dispatcher.position, self._confirmed()
+        if start >= end:
             return
-        replay = Replay(
-            self._dispatcher,
-            self._queues.open_tail,
-            False,
-            False,
-            is_growing=True,
-            beginnings=self._beginnings.by_name,
-        )
-        waiting = LogReplay(self._log.segments, self._dispatcher.position, end, replay)
-        if not waiting.run():
+        replay = self._replay
+        replay.beginnings = self._beginnings.by_name or None
+        segment = self._log.segments.find(start)
+        if segment is not None and end <= segment.end:
+            # Nearly always: what has come since the last time lies in one file, and is whole.
+            status = replay.run(segment.view, segment.start, start, end)
+            if status in (DONE, UNFINISHED):
+                self._done(replay.position)
+                return
+            start = replay.position
+        waiting = LogReplay(self._log.segments, start, end, replay)
+        if waiting.run():
+            self._done(waiting.position)
+        else:
             self.note_failure()
-            return
-        self._dispatcher.position = max(self._dispatcher.position, waiting.position)
-        self._flags.clear(Flag.LOGICS_QUEUE_ERROR, "queue entries can be written again")
-        self._flags.clear(Flag.INDEX_FILE_ERROR, "index entries can be written again")
+
+    def _done(self, position: int) -> None:
+        if position > self._dispatcher.position:
+            self._dispatcher.position = position
+        if self._has_failed:
+            self._has_failed = False
+            self._flags.clear(Flag.LOGICS_QUEUE_ERROR, "queue entries can be written again")
+            self._flags.clear(Flag.INDEX_FILE_ERROR, "index entries can be written again")
 
     def note_failure(self) -> None:
         """Say why an entry could not be written."""
+        self._has_failed = True
         failure = self._queues.failure
         if failure is not None:
             self._queues.failure = None

@@ -30,16 +30,25 @@ cdef class Replay:
     cdef bint _is_growing
     cdef object _marks
     cdef long long _mark_at
-    cdef dict _beginnings
+    cdef public dict beginnings
     cdef dict _tails
+    cdef bytes _topic
+    cdef str _name
+    cdef dict _found
 
-    @cython.locals(check=RecordCheckType, fields=RecordFieldsType, tail=QueueTailType)
+    @cython.locals(
+        data="const unsigned char*", size="Py_ssize_t", at="Py_ssize_t",
+        check=RecordCheckType, fields=RecordFieldsType, tail=QueueTailType,
+    )
     cpdef int run(
         self, object view, long long segment_start, long long position, long long stop
     ) except -1
 
-    @cython.locals(queues=dict)
+    @cython.locals(found=dict)
     cdef QueueTailType _find(self, bytes topic, int queue_id)
+
+    @cython.locals(queues=dict, tail=QueueTailType)
+    cdef QueueTailType _find_open(self, dict tails, bytes topic, int queue_id)
 
 
 @cython.locals(topic=bytes)
@@ -48,4 +57,4 @@ cdef bint _is_plausible(RecordFieldsType fields) except -1
 @cython.locals(size="Py_ssize_t")
 cdef bint _is_complete(RecordFieldsType fields) except -1
 
-cdef bint _is_unfinished(object view, long long at, long long stop) noexcept
+cdef bint _is_unfinished(const unsigned char* data, Py_ssize_t at, Py_ssize_t stop) noexcept

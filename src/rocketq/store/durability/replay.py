@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketq.common import memory
+from rocketq.common.memory import Buffer
 from rocketq.message.record import layout, reader
 from rocketq.message.record.reader import RecordFields, RecordStatus
 from rocketq.store.dispatch import Dispatcher
@@ -35,7 +36,7 @@ _MARK_DISTANCE: Final = 1 << 18
 
 
 class Replay:
-    """Used for one pass over the log."""
+    """Used for one pass over the log, or with `tails` for all that follow it as it grows."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Replay:
         marks: RecordMarks | None = None,
         is_growing: bool = False,
         beginnings: dict[bytes, int] | None = None,
+        tails: dict[str, dict[int, QueueTail]] | None = None,
     ) -> None:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
@@ -54,7 +56,8 @@ class Replay:
         body says nothing about the properties, which come last. `marks` are told where records
         begin, now and then. With `is_growing` the log may end in the middle of a record, whose
         rest is still to come: the run ends before it. Records that lie before the beginning of
-        their topic, by `beginnings`, are stepped over.
+        their topic, by `beginnings`, are stepped over. `tails` are looked at before anybody is
+        asked for one, each time: they may come and go between runs.
         """
         self.position = 0  # behind the last record dispatched
         self.count = 0
@@ -69,35 +72,38 @@ class Replay:
         self._is_growing = is_growing
         self._marks = marks
         self._mark_at = 0 if marks is not None else NEVER
-        self._beginnings = beginnings or None
-        self._tails: dict[bytes, dict[int, QueueTail | None]] = {}
+        self.beginnings = beginnings or None
+        self._tails = tails
+        self._topic = b""  # of the last record
+        self._name = ""
+        self._found: dict[bytes, dict[int, QueueTail | None]] = {}
 
     def run(self, view: memoryview, segment_start: int, position: int, stop: int) -> int:
         """Dispatch records of a file from `position` on, up to `stop`: why it ended."""
         self.position = position
+        data = memory.viewed(view)
+        size = len(view)
         while self.position < stop:
-            if self._is_growing and _is_unfinished(
-                view, self.position - segment_start, stop - segment_start
-            ):
+            at = self.position - segment_start
+            if self._is_growing and _is_unfinished(data, at, stop - segment_start):
                 return UNFINISHED
-            check = reader.check_record(
-                view,
-                self.position - segment_start,
+            check = reader.check_at(
+                data,
+                at,
+                size,
                 self._check_crc,
                 self._require_crc and self.position >= self._require_from,
             )
             if check.status != _VALID:
                 return check.status
-            fields = reader.read_record(view, self.position - segment_start)
+            fields = reader.read_at(data, at, size)
             if fields.physical_offset != self.position:
                 return MISPLACED
             if not _is_plausible(fields):
                 return IMPLAUSIBLE
             if self.position >= self._complete_from and not _is_complete(fields):
                 return INCOMPLETE
-            if self._beginnings is not None and self.position < self._beginnings.get(
-                fields.topic, 0
-            ):
+            if self.beginnings is not None and self.position < self.beginnings.get(fields.topic, 0):
                 tail = None  # of a topic that was deleted since
             else:
                 tail = self._find(fields.topic, fields.queue_id)
@@ -121,12 +127,24 @@ class Replay:
         return DONE
 
     def _find(self, topic: bytes, queue_id: int) -> QueueTail | None:
-        queues = self._tails.get(topic)
-        if queues is None:
-            queues = self._tails[topic] = {}
-        if queue_id not in queues:
-            queues[queue_id] = self._open_tail(topic.decode("utf-8", "replace"), queue_id)
-        return queues[queue_id]
+        if self._tails is not None:
+            return self._find_open(self._tails, topic, queue_id)
+        found = self._found.get(topic)
+        if found is None:
+            found = self._found[topic] = {}
+        if queue_id not in found:
+            found[queue_id] = self._open_tail(topic.decode("utf-8", "replace"), queue_id)
+        return found[queue_id]
+
+    def _find_open(
+        self, tails: dict[str, dict[int, QueueTail]], topic: bytes, queue_id: int
+    ) -> QueueTail | None:
+        if topic != self._topic:
+            self._name = topic.decode("utf-8", "replace")
+            self._topic = topic
+        queues = tails.get(self._name)
+        tail = None if queues is None else queues.get(queue_id)
+        return self._open_tail(self._name, queue_id) if tail is None else tail
 
 
 def _is_plausible(fields: RecordFields) -> bool:
@@ -155,8 +173,8 @@ def _is_complete(fields: RecordFields) -> bool:
     return size == 0 or fields.properties[size - 1] == 2 or b"\0" not in fields.properties
 
 
-def _is_unfinished(view: memoryview, at: int, stop: int) -> bool:
+def _is_unfinished(data: Buffer, at: int, stop: int) -> bool:
     """Whether the record that begins here reaches beyond a place of the file."""
     if stop - at < layout.BLANK_SIZE:
         return True
-    return memory.get32(memory.viewed(view), at + layout.SIZE_AT) > stop - at
+    return memory.get32(data, at + layout.SIZE_AT) > stop - at

@@ -122,8 +122,8 @@ class Segment:
 
     def write_all(self, pieces: Sequence[memoryview], offset: int) -> None:
         """Write pieces one behind the other through the descriptor, at a position of the row."""
-        with self._descriptor_for_now() as descriptor:
-            self._disk.write_all(descriptor, pieces, offset - self.start)
+        held = self._descriptor or _Descriptor(self.path, self._disk)
+        self._disk.write_all(held.number, pieces, offset - self.start)
 
     def write_zeros(self, offset: int, size: int) -> None:
         """Make a range safe to write through the mapping, see `rocketq.store.files.disk`."""

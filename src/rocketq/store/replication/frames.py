@@ -14,7 +14,6 @@ the log and has nothing to do with where records begin and end:
 """
 
 import struct
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 _REPORT: Final = struct.Struct(">q")
@@ -39,7 +38,8 @@ class Reports:
 
     def take(self, data: bytes) -> int | None:
         """The newest position in what has come, None if none is complete."""
-        data = self._rest + data
+        if self._rest:
+            data = self._rest + data
         whole = len(data) // REPORT_SIZE * REPORT_SIZE
         self._rest = data[whole:]
         if whole == 0:
@@ -63,25 +63,32 @@ class Pieces:
         self._position = 0
         self._missing = 0
 
-    def take(self, data: memoryview) -> Iterator[Piece]:
+    def take(self, data: memoryview) -> list[Piece]:
         """The pieces, and parts of pieces, in what has come."""
-        while data:
+        pieces = []
+        at, end = 0, len(data)
+        while at < end:
             if self._missing == 0:
-                needed = HEAD_SIZE - len(self._head)
-                self._head += data[:needed]
-                data = data[needed:]
-                if len(self._head) < HEAD_SIZE:
-                    return
-                self._position, self._missing = _HEAD.unpack(self._head)
-                self._head = b""
+                if self._head or end - at < HEAD_SIZE:
+                    needed = HEAD_SIZE - len(self._head)
+                    self._head += data[at : at + needed]
+                    at += needed
+                    if len(self._head) < HEAD_SIZE:
+                        break
+                    self._position, self._missing = _HEAD.unpack(self._head)
+                    self._head = b""
+                else:
+                    self._position, self._missing = _HEAD.unpack_from(data, at)
+                    at += HEAD_SIZE
                 if self._missing < 0:
                     raise InvalidFrame(f"a piece of {self._missing} bytes at {self._position}")
                 if self._missing == 0:
-                    yield Piece(self._position, data[:0])
+                    pieces.append(Piece(self._position, data[:0]))
                     continue
-            part = data[: self._missing]
-            data = data[len(part) :]
-            self._missing -= len(part)
-            position, self._position = self._position, self._position + len(part)
-            if part:
-                yield Piece(position, part)
+            size = min(self._missing, end - at)
+            if size:
+                pieces.append(Piece(self._position, data[at : at + size]))
+                at += size
+                self._missing -= size
+                self._position += size
+        return pieces

@@ -8,7 +8,7 @@ slave say where its log ends, and the master goes on from there.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol, cast
 
 from rocketq.store.config import StoreConfig
@@ -115,14 +115,16 @@ class MasterLink(asyncio.BufferedProtocol):
             self.has_received = True
             self._count(now, received)
             self._report()
+            self._log.show()  # when the report is out: a sender waits for that
 
     def _take(self, data: memoryview) -> int:
         """Append what is in the buffer, a file's part at a time; how much that was."""
         total = 0
+        pieces = self._taken(data)
         expected = start = self._log.end
         is_empty = self._log.is_empty
         together: list[memoryview] = []
-        for position, piece in self._taken(data):
+        for position, piece in pieces:
             if not piece:
                 continue
             if is_empty:
@@ -142,8 +144,8 @@ class MasterLink(asyncio.BufferedProtocol):
             self._log.append(start, together)
         return total
 
-    def _taken(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
-        yield from self._pieces.take(data)
+    def _taken(self, data: memoryview) -> Iterable[tuple[int, memoryview]]:
+        return self._pieces.take(data)
 
     # What goes
 
@@ -247,7 +249,7 @@ class EpochMasterLink(MasterLink):
 
     # What comes
 
-    def _taken(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    def _taken(self, data: memoryview) -> Iterable[tuple[int, memoryview]]:
         confirmed = -1
         for word in self._words.take(data):
             if isinstance(word, MasterHello):

@@ -142,7 +142,7 @@ class ReceivedLog:
     def append(self, position: int, pieces: Sequence[memoryview]) -> None:
         """Take bytes that begin at the end of the log, or in an empty one at a file's beginning.
 
-        They become readable in the next turn: the report that they are here goes out first.
+        `show` makes them readable: the report that they are here goes out first.
         Raises `OSError` when they cannot be written, `StoreMismatch` when they do not fit.
         """
         if self.is_empty:
@@ -152,21 +152,26 @@ class ReceivedLog:
             self._cold.start_from(position)
         else:
             self._log.receive(position, pieces)
+        if self._awaited:
+            self._tell_awaited()
+        if self._is_sync_flush:
+            self._flush.request()
+
+    def _tell_awaited(self) -> None:
         for arrived in [each for each, at in self._awaited.items() if at <= self._log.end]:
             del self._awaited[arrived]
             if not arrived.done():
                 arrived.set_result(None)
-        if self._is_sync_flush:
-            self._flush.request()
-        elif not self._is_dispatch_planned:
-            self._is_dispatch_planned = True
-            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def show(self) -> None:
+        """Make readable what has come, unless it has to be on the disk first."""
+        if not self._is_sync_flush and self._dispatcher.position != self._stuck_at:
+            self.dispatch()  # else damage: looked at again by housekeeping, not with every piece
 
     def _dispatch(self) -> None:
         self._is_dispatch_planned = False
-        if self._dispatcher.position == self._stuck_at:
-            return  # damage: looked at again by housekeeping, not with every piece
-        self.dispatch()
+        if self._dispatcher.position != self._stuck_at:
+            self.dispatch()
 
     def dispatch(self) -> None:
         """Make readable what is whole."""

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 _UNSENT: Final = 1 << 20
 """How much the transport is given before it has to get rid of some."""
+_TOGETHER: Final = 256 << 10
+"""How much of the log is handed to the transport at once."""
 _LOOK_EVERY_S: Final = 1.0
 _FLOW_PAUSE_S: Final = 0.1
 
@@ -152,30 +154,42 @@ class SlaveLink(asyncio.Protocol):
         if self.position < 0 or self._transport is None or self._transport.is_closing():
             return
         self.is_caught_up = False
-        while not self._is_paused:
-            if not self._ahead.is_ready(self.position):
-                if self._waiter is None:
-                    self._waiter = asyncio.get_running_loop().create_task(self._when_ready())
-                return
-            most = self._allowance()
-            if most <= 0:
-                self._pump_later()
-                return
-            piece = self._source.piece(self.position, most)
-            if piece is None:
-                if self.position < self._source.end:
-                    self.close(
-                        f"it is to have {self.position} next, but the log begins at "
-                        f"{self._source.begin} by now: it was too slow. "
-                        "Delete its store directory to let it begin anew"
-                    )
-                    return
-                self.is_caught_up = True
-                self._replicas.watch()
-                return
-            self._write(self._head(len(piece)), piece)
-            self.position += len(piece)
-            self._sent_in_second += len(piece)
+        has_more = True
+        while has_more and not self._is_paused:
+            parts: list[bytes | memoryview] = []
+            stop = self.position + _TOGETHER
+            while has_more and self.position < stop:
+                has_more = self._add_piece(parts)
+            if parts and not self._transport.is_closing():
+                self._write(*parts)
+
+    def _add_piece(self, parts: list[bytes | memoryview]) -> bool:
+        """Take the next piece along if it may go now; False if nothing may follow it."""
+        if not self._ahead.is_ready(self.position):
+            if self._waiter is None:
+                self._waiter = asyncio.get_running_loop().create_task(self._when_ready())
+            return False
+        most = self._allowance()
+        if most <= 0:
+            self._pump_later()
+            return False
+        piece = self._source.piece(self.position, most)
+        if piece is not None:
+            size = len(piece)
+            parts += (self._head(size), piece)
+            self.position += size
+            self._sent_in_second += size
+        if self.position == self._source.end:
+            self.is_caught_up = True
+            self._replicas.watch()
+            return False
+        if piece is None:
+            self.close(
+                f"it is to have {self.position} next, but the log begins at "
+                f"{self._source.begin} by now: it was too slow. "
+                "Delete its store directory to let it begin anew"
+            )
+        return piece is not None
 
     async def _when_ready(self) -> None:
         await self._ahead.ready()
