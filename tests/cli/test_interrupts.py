@@ -90,7 +90,7 @@ def broker() -> Iterator[LocalBroker]:
 
 def test_typed_lines_are_sent_unharmed_and_ctrl_c_ends(broker: LocalBroker) -> None:
     with terminal("send", "typed", "-n", broker.namesrv) as screen:
-        screen.wait_for("Ctrl-D ends")
+        screen.wait_for("Ctrl-D ends.\r\n")
         before = len(screen.read())
         screen.press(b"hello ")
         time.sleep(0.7)  # longer than a counter would wait before it redraws
