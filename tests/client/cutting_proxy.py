@@ -25,7 +25,7 @@ from rocketq.remoting.wire.command import Command
 
 class CuttingProxy:
     """Passes bytes on, both ways; each connection only so many, while `budget` is set, and
-    each piece after a time of up to `delay_s`."""
+    each piece after a time from `least_delay_s` to `delay_s`."""
 
     def __init__(self, target: str, seed: int) -> None:
         host, _, port = target.rpartition(":")
@@ -34,6 +34,7 @@ class CuttingProxy:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.budget: int | None = None
+        self.least_delay_s = 0.0
         self.delay_s = 0.0
         self.cuts = 0
 
@@ -83,7 +84,7 @@ class CuttingProxy:
     ) -> None:
         while data := await reader.read(65536):
             if self.delay_s:
-                await asyncio.sleep(self._chance.uniform(0, self.delay_s))
+                await asyncio.sleep(self._chance.uniform(self.least_delay_s, self.delay_s))
             if left is not None:
                 data = data[: left[0]]
                 left[0] -= len(data)

@@ -17,6 +17,7 @@ from rocketq.controller.etcd.client import (
     unchanged_since,
 )
 from rocketq.controller.etcd.errors import EtcdFull, EtcdRefused, EtcdUnavailable, HistoryGone
+from tests.client.cutting_proxy import CuttingProxy
 from tests.controller.etcd_server import Etcd, needs_etcd, running_etcd
 from tests.waiting import PATIENCE_S, eventually
 
@@ -212,6 +213,24 @@ async def test_a_watch_leaves_a_node_that_never_began_to_speak(
             assert await asyncio.wait_for(begun, PATIENCE_S) == []
         finally:
             await client.close()
+
+
+async def test_a_watch_stands_at_nodes_that_are_all_slow(
+    etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No node says within the time of the first attempt that it watches.
+    monkeypatch.setattr("rocketq.controller.etcd.client._ATTEMPT_S", 0.1)
+    proxies = [CuttingProxy(etcd.endpoints.split(",")[0], seed) for seed in range(2)]
+    for proxy in proxies:
+        await proxy.start()
+        proxy.least_delay_s = proxy.delay_s = 0.15
+    client = EtcdClient(EtcdAccess(endpoints=[proxy.address for proxy in proxies]))
+    try:
+        assert await asyncio.wait_for(anext(client.watch(b"t10/", 1)), PATIENCE_S) == []
+    finally:
+        await client.close()
+        for proxy in proxies:
+            await proxy.stop()
 
 
 async def test_a_lease_is_renewed_past_a_node_that_never_began_to_speak(

@@ -25,6 +25,7 @@ T = TypeVar("T")
 # How long one node has to answer before the next one is asked.
 _ATTEMPT_S: Final = 0.7
 _PAUSE_S: Final = 0.05
+_MOST_DOUBLINGS: Final = 3
 
 _CHANNEL_OPTIONS: Final = (
     # A node that comes back is found again soon.
@@ -227,14 +228,21 @@ class EtcdClient:
         The first, empty one says that the watch stands. Goes on at another node when one
         fails; raises HistoryGone if etcd has forgotten what comes next.
         """
+        failures = 0
         while True:
-            async for batch in self._watch_here(prefix, revision):
+            # With each round a little more time: perhaps none of them hangs, and all are slow.
+            rounds = min(failures // len(self._channels), _MOST_DOUBLINGS)
+            async for batch in self._watch_here(prefix, revision, _ATTEMPT_S * 2 ** (1 + rounds)):
+                failures = -1
                 if batch:
                     revision = max(change.pair.mod_revision for change in batch) + 1
                 yield batch
+            failures += 1
             await asyncio.sleep(_PAUSE_S)
 
-    async def _watch_here(self, prefix: bytes, revision: int) -> AsyncIterator[list[Change]]:
+    async def _watch_here(
+        self, prefix: bytes, revision: int, begins_within_s: float
+    ) -> AsyncIterator[list[Change]]:
         """A watch at the node in use, until that changes."""
         moved = self._moved
         node = self._current
@@ -249,18 +257,28 @@ class EtcdClient:
             request_serializer=schema.WatchRequest.SerializeToString,
             response_deserializer=schema.WatchResponse.FromString,
         )(metadata=(*metadata, _WITH_LEADER))
+        create = schema.WatchCreateRequest(
+            key=prefix, range_end=after_prefix(prefix), start_revision=revision
+        )
+
+        async def begin() -> Any:
+            await call.write(schema.WatchRequest(create_request=create))
+            return await call.read()
+
+        beginning = asyncio.ensure_future(begin())
         leaving = asyncio.ensure_future(moved.wait())
         leaving.add_done_callback(lambda _: call.cancel())
         try:
-            create = schema.WatchCreateRequest(
-                key=prefix, range_end=after_prefix(prefix), start_revision=revision
-            )
             # A node that hangs does not even say that it watches; later on, whoever asks it
-            # anything notices, or the connection's own heartbeats do. And one cannot wait
-            # without end to write: that never returns for a call cancelled before it began.
-            async with asyncio.timeout(_ATTEMPT_S * 2):
-                await call.write(schema.WatchRequest(create_request=create))
-                response = await call.read()
+            # anything notices, or the connection's own heartbeats do. To cancel the call is not
+            # enough: who waits to write to one that was cancelled before it began waits on.
+            await asyncio.wait(
+                (beginning, leaving), timeout=begins_within_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not beginning.done():
+                self._move_on(node)
+                return
+            response = beginning.result()
             while response is not aio.EOF:
                 if response.canceled:
                     if response.compact_revision:
@@ -270,7 +288,7 @@ class EtcdClient:
                 yield [_change(event) for event in response.events]
                 response = await call.read()
             self._move_on(node)
-        except (TimeoutError, asyncio.InvalidStateError):
+        except asyncio.InvalidStateError:
             self._move_on(node)
         except aio.AioRpcError as error:
             if self._judge(error):
@@ -280,6 +298,7 @@ class EtcdClient:
             if not moved.is_set() or _is_cancelled():
                 raise
         finally:
+            beginning.cancel()
             leaving.cancel()
             call.cancel()
 
