@@ -20,6 +20,7 @@ from simulation.process import Host, HostClock, Process
 
 NAMESRV: Final = "10.0.0.1:9876"
 _START_MS: Final = 1_800_000_000_000
+SLAVE: Final = "10.0.1.2:10911"
 _PORT: Final = 10911
 _HA_PORT: Final = 10912
 _LOG_FILE_SIZE: Final = 128 * 1024

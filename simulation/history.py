@@ -59,6 +59,8 @@ class History:
     final: dict[MessageQueue, list[tuple[int, str]]] = field(default_factory=dict)
     """What the queues hold at the end: offset and key of each message."""
     slave_is_prefix: bool = True
+    slave_fault: str = ""
+    """What the slave says why it does not follow its master."""
     not_on_slave: list[str] = field(default_factory=list)
     """Messages that a slave did not have when they were acknowledged."""
 

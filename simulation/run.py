@@ -17,8 +17,10 @@ from rocketq.aio import PullConsumer
 from rocketq.client.consumer.pull_result import PullStatus
 from rocketq.common.errors import RocketqError
 from rocketq.message.queue import MessageQueue
+from rocketq.remoting import Command, RemotingClient, RequestCode, check
+from rocketq.remoting.bodies.route import KVTable
 from simulation.checks import broken_promises, is_all_done
-from simulation.cluster import NAMESRV, Cluster
+from simulation.cluster import NAMESRV, SLAVE, Cluster
 from simulation.faults import Faults
 from simulation.history import History
 from simulation.loop import SimulatedLoop
@@ -139,6 +141,8 @@ class _Run:
         ) as consumer:
             for queue in sorted(await _retried(lambda: consumer.message_queues(TOPIC))):
                 self._cluster.history.final[queue] = await _content(consumer, queue)
+        if self._plan.shape is Shape.PAIR:
+            self._cluster.history.slave_fault = await _fault_of(SLAVE)
         self._cluster.is_usable("reader")
 
     def _compare_logs(self) -> None:
@@ -172,6 +176,17 @@ async def _retried(ask: Callable[[], Awaitable[T]]) -> T:
         except RocketqError:
             await asyncio.sleep(3)
     return await ask()
+
+
+async def _fault_of(slave: str) -> str:
+    """Why a slave does not follow its master; empty if it does."""
+    client = RemotingClient()
+    try:
+        request = Command.request(RequestCode.GET_BROKER_RUNTIME_INFO)
+        reply = await _retried(lambda: client.call(slave, request, 5.0))
+        return KVTable.decode(check(reply).body).table.get("replicationFault", "")
+    finally:
+        await client.close()
 
 
 def _digest(history: History, steps: int) -> str:

@@ -36,6 +36,12 @@ def test_some_seeds_keep_every_promise() -> None:
     assert code == 0, text
 
 
+def test_a_slave_that_has_more_than_its_master_kept_stands_aside() -> None:
+    code, text = simulate("--seed", "1077", "--minutes", "0.3", "--verbose")
+    assert code == 0, text
+    assert "they have parted before" in text
+
+
 def test_the_same_seed_gives_the_same_history() -> None:
     runs = [simulate("--seed", "3", "--minutes", "0.1")[1] for _ in range(2)]
     assert digest(runs[0]) == digest(runs[1])

@@ -423,7 +423,7 @@ class MessageStore(StoredMessages):
             if self._dispatcher.position > position:
                 self._dispatcher.position = position
                 self._dispatcher.last_start = -1
-            self._log.end_at(position)
+            self._log.cut_at(position)
             self._log.marks.cut_at(position)
             self._derived.cut_at(position)
             self._appender.has_waiting = False

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rocketq.message.message import Message
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import MessageStore, PutStatus
 from rocketq.store.config import BrokerRole, FlushDiskType
+from rocketq.store.replication.frames import encode_head
 from tests.client.cutting_proxy import CuttingProxy
 from tests.store.disks import FaultyDisk, SlowDisk
 from tests.store.replication.pairs import (
@@ -212,6 +214,38 @@ async def test_a_connection_cut_anywhere_costs_nothing(tmp_path: Path) -> None:
                 assert read_everything(slave) == read_everything(master)
         finally:
             await proxy.stop()
+
+
+async def test_a_record_is_never_made_of_two(tmp_path: Path) -> None:
+    """The master loses the power in the middle of a record, and writes another one there."""
+    async with master_store(tmp_path / "master") as master:
+        fill(master, 5)
+    shutil.copytree(tmp_path / "master", tmp_path / "again")
+    async with (
+        master_store(tmp_path / "master") as master,
+        master_store(tmp_path / "again") as again,
+    ):
+        begin = master.max_physical_offset
+        fill(master, 1, size=1000)
+        half = (begin + master.max_physical_offset) // 2
+        again.append(message(b"o" * 1000, queue_id=2))
+        again.append(message(b"other" * 100, queue_id=1))
+        assert half < again.max_physical_offset
+        data = log_bytes(master, 0, half)
+
+        async def send_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(encode_head(0, master.max_physical_offset) + data)
+            while await reader.read(100):  # until the slave leaves
+                pass
+            writer.close()
+
+        server = await asyncio.start_server(send_half, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, slave_store(tmp_path / "slave", address) as (slave, follower):
+            await eventually(lambda: slave.max_physical_offset == half, "half a record")
+            follower.follow(address_of(again))
+            await equal(again, slave)
+            assert read_everything(slave) == read_everything(again)
 
 
 async def test_a_full_disk_of_the_slave_is_waited_for(tmp_path: Path) -> None:

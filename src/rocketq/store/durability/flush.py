@@ -166,6 +166,10 @@ class LogFlush:
         self._gathering = None
         self._on_failure(error)
 
+    def cut_at(self, position: int) -> None:
+        """The log ends here now: what comes there next is not what a running flush waits for."""
+        self._running_to = min(self._running_to, position)
+
     async def idle(self) -> None:
         """Wait until no flush is under way."""
         while self._task is not None:

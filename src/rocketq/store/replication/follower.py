@@ -163,6 +163,7 @@ class LogFollower:
             return False
         try:
             if not self._epochs:  # else they say it all
+                self._log.cut_torn_end()
                 await self._compare(self._log)
                 self.divergence = None
             link = await self._connect(address)

@@ -201,13 +201,32 @@ class ReceivedLog:
         self._topics_seen = topics
 
     def cut_unfinished(self) -> None:
-        """Let the log end where its last whole record ends."""
-        if self._dispatcher.position < self._log.end and not self.is_empty:
+        """Let the log end with what is whole and dispatched."""
+        self._cut(self._dispatcher.position)
+
+    def cut_torn_end(self) -> None:
+        """Let the log end with a whole record, dispatched or not.
+
+        Before every connection: the end of a record has to come from where its beginning did. A
+        master that lost its own end with the power may have another record in that place.
+        """
+        at, end = self._dispatcher.position, self._log.end
+        while at < end:
+            head = self._log.read(at, 4)
+            size = 0 if head is None else int.from_bytes(head, "big", signed=True)
+            if size <= 0 or at + size > end:
+                break
+            at += size
+        self._cut(at)
+
+    def _cut(self, position: int) -> None:
+        if position < self._log.end and not self.is_empty:
             logger.info(
                 "the log ends at %d: %d bytes of an unfinished record are cut off",
-                *(self._dispatcher.position, self._log.end - self._dispatcher.position),
+                *(position, self._log.end - position),
             )
-            self._log.end_at(self._dispatcher.position)
+            self._flush.cut_at(position)
+            self._log.cut_at(position)
 
     def last_record(self) -> tuple[int, memoryview] | None:
         """Where the last whole record begins, and its bytes; None if there is none."""
