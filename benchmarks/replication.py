@@ -25,8 +25,9 @@ from pathlib import Path
 
 from benchmarks import systems
 from benchmarks.systems import ROOT, Running
-from rocketq.remoting import Command, RemotingClient, RequestCode
+from rocketq.remoting import Command, RemotingClient, RequestCode, check
 from rocketq.remoting.bodies.route import KVTable
+from rocketq.remoting.headers import SendMessageV2
 
 CLUSTER = ROOT / "peers" / "rocketmq" / "cluster"
 NAMESRV, MASTER, SLAVE = 29876, 30911, 30921
@@ -82,20 +83,56 @@ async def log_end(client: RemotingClient, address: str) -> int:
     return int(KVTable.decode(reply.body).table["commitLogMaxOffset"])
 
 
-async def copied(size: int) -> float:
-    """Seconds until the slave has this much."""
+async def copied(size: int) -> dict[str, object]:
+    """How long the slave takes until it has this much, and the master to answer meanwhile."""
     client = RemotingClient()
+    times: list[float] = []
+    serving = asyncio.create_task(_serve(client, times))
     began = time.monotonic()
     try:
         while await log_end(client, f"127.0.0.1:{SLAVE}") < size:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+        took = time.monotonic() - began
     finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
         await client.close()
-    return time.monotonic() - began
+    times.sort()
+    return {
+        "bytes": size,
+        "seconds": round(took, 2),
+        "mb_per_s": round(size / took / 1e6),
+        "sends_meanwhile": len(times),
+        "send_p50_ms": round(times[len(times) // 2] * 1e3, 1),
+        "send_p99_ms": round(times[len(times) * 99 // 100] * 1e3, 1),
+    }
+
+
+async def _serve(client: RemotingClient, times: list[float]) -> None:
+    """One message after the other, some hundred a second."""
+    header = SendMessageV2(
+        producer_group="copy",
+        topic="copy",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=0,
+        born_timestamp=0,
+        flag=0,
+        properties="",
+        reconsume_times=0,
+        unit_mode=False,
+    )
+    while True:
+        began = time.monotonic()
+        request = Command.request(header, b"." * 128)
+        check(await client.call(f"127.0.0.1:{MASTER}", request, 30.0))
+        times.append(time.monotonic() - began)
+        await asyncio.sleep(0.005)
 
 
 def copy(folder: Path, size: int) -> dict[str, object]:
-    """Fill a master alone, then give it a slave; the load goes on in small."""
+    """Fill a master alone, then give it a slave; messages go on to come, some hundred a second."""
     up = [sys.executable, "-m", "rocketq.cli", "up", "--dir", str(folder)]
     up += ["--namesrv-port", str(NAMESRV), "--broker-port", str(MASTER)]
     up += ["--set", "mappedFileSizeCommitLog=1073741824"]
@@ -123,8 +160,7 @@ def copy(folder: Path, size: int) -> dict[str, object]:
         slave = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert slave.stdout is not None
         slave.stdout.readline()
-        took = asyncio.run(copied(end))
-        return {"bytes": end, "seconds": round(took, 2), "mb_per_s": round(end / took / 1e6)}
+        return asyncio.run(copied(end))
     finally:
         for process in (slave, master):
             if process is not None:
