@@ -226,6 +226,26 @@ async def test_an_arrival_wakes_a_sleeping_level(tmp_path: Path, flush: FlushDis
         assert 1_000 <= SYSTEM_CLOCK.now_ms() - began_ms < 4_000
 
 
+async def test_one_that_came_while_others_waited_is_not_forgotten(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """With SYNC_FLUSH a message has no entry yet when the one before it is delivered."""
+    settings = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+    async with (
+        opened(tmp_path, clock, store_settings=settings) as services,
+        running("delayed messages", services.scheduled.run),
+    ):
+        await asyncio.sleep(0)
+        services.put("orders", b"a", DELAY="1")
+        await eventually(lambda: services.scheduled.next_due_ms is not None)
+        services.put("orders", b"b", DELAY="1")
+        clock.advance(1_000)
+        drain(services)
+        assert services.scheduled.next_due_ms is None
+        clock.advance(1_000)
+        await eventually(lambda: services.bodies("orders") == [b"a", b"b"])
+
+
 def test_the_level_is_read_from_the_encoded_properties() -> None:
     assert delay_level(encode_properties({"DELAY": "4", "TAGS": "x"})) == 4
     assert delay_level(b"") == 0
