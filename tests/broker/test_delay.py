@@ -242,8 +242,9 @@ async def test_one_that_came_while_others_waited_is_not_forgotten(
         clock.advance(1_000)
         drain(services)
         assert services.scheduled.next_due_ms is None
+        services.put("orders", b"c", DELAY="1")
         clock.advance(1_000)
-        await eventually(lambda: services.bodies("orders") == [b"a", b"b"])
+        await eventually(lambda: services.bodies("orders") == [b"a", b"b", b"c"])
 
 
 def test_the_level_is_read_from_the_encoded_properties() -> None:

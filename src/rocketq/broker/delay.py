@@ -254,12 +254,12 @@ class ScheduledMessages:
         message.move_to(real_topic.decode(), queue_id)
         return None if message.topic == TRANSACTION_HALF_TOPIC else message
 
-    def _look_at_head(self, level: _Level, position: int | None = None) -> None:
+    def _look_at_head(self, level: _Level) -> None:
         """Learn when the next message of a level is due, correcting an offset out of range.
 
-        Where nothing waits, it is looked at again until everything before a position in the
-        log has its entry: with SYNC_FLUSH a message has one only when it is on the disk. One
-        that came while others waited would else wait for the next to come.
+        Where nothing waits, it is looked at again until everything in the log has its entry:
+        with SYNC_FLUSH a message has one only when it is on the disk. One that came while
+        others waited would else wait for the next to come.
         """
         if not self._store.is_available(SCHEDULE_TOPIC, level.queue_id):
             level.due_ms = self._clock.now_ms() + _RETRY_AFTER_MS  # looked at again then
@@ -278,16 +278,14 @@ class ScheduledMessages:
         level.due_ms = None
         for entry in self._store.entries(SCHEDULE_TOPIC, level.queue_id, level.offset, 1):
             level.due_ms = self._due_ms(level, entry.tags_code, now_ms)
-        if position is None:
-            position = self._store.max_physical_offset
         if (
             self._loop is not None
             and level.due_ms is None
             and not level.is_watched
-            and self._store.dispatched_position < position
+            and self._store.dispatched_position < self._store.max_physical_offset
         ):
             level.is_watched = True
-            self._loop.call_later(_LOOK_AGAIN_S, self._wake, level, position)
+            self._loop.call_later(_LOOK_AGAIN_S, self._wake, level)
 
     @staticmethod
     def _due_ms(level: _Level, delivery_ms: int, now_ms: int) -> int:
@@ -305,12 +303,12 @@ class ScheduledMessages:
             default=None,
         )
 
-    def _wake(self, level: _Level, position: int | None = None) -> None:
+    def _wake(self, level: _Level) -> None:
         """A message came to a level in which nothing waited, or may have come."""
         if self._loop is None:
             return
         level.is_watched = False
-        self._look_at_head(level, position)
+        self._look_at_head(level)
         self._set_timer()
 
     def _turn(self) -> None:
