@@ -3,22 +3,24 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from rocketq.aio import SendResult
 from rocketq.broker import Broker, BrokerConfig
-from rocketq.message.ids import parse_offset_message_id
+from rocketq.controller import Controller, ControllerConfig
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import BrokerRole, FlushDiskType, StoreConfig
+from rocketq.store.replication.epochs import FILE_NAME as EPOCHS_FILE
+from rocketq.store.replication.epochs import Epochs
 from simulation.disk import SimulatedDisk
+from simulation.etcd import SimulatedEtcd, SimulatedEtcdClient
 from simulation.history import History, Incident
 from simulation.loop import SimulatedLoop
 from simulation.network import Network
-from simulation.plan import Shape
+from simulation.plan import Plan, Shape
 from simulation.process import Host, HostClock, Process
 
-NAMESRV: Final = "10.0.0.1:9876"
 _START_MS: Final = 1_800_000_000_000
 SLAVE: Final = "10.0.1.2:10911"
 _PORT: Final = 10911
@@ -32,14 +34,15 @@ class Cluster:
     """Starts programs, kills them, and starts them again."""
 
     def __init__(
-        self, loop: SimulatedLoop, chance: random.Random, folder: Path, shape: Shape
+        self, loop: SimulatedLoop, chance: random.Random, folder: Path, plan: Plan
     ) -> None:
         self.loop = loop
         self.chance = chance
         self.history = History()
         self.network = loop.network = Network(loop, chance)
         self._folder = folder
-        self._shape = shape
+        self._plan = plan
+        self._shape = plan.shape
         self._hosts: dict[str, Host] = {}
         self._disks: dict[str, SimulatedDisk] = {}
         self._mains: dict[str, Main] = {}
@@ -52,18 +55,34 @@ class Cluster:
     def add(self, name: str, address: str, main: Main) -> None:
         """A host with one program on it; `start` starts it."""
         host = Host(address, HostClock(self.loop, _START_MS))
+        skews_ms = self._plan.skews_ms
+        host.clock.shift_ms = skews_ms[len(self._hosts) % len(skews_ms)] if skews_ms else 0
         self._hosts[name] = host
         self._mains[name] = main
         self._ready[name] = asyncio.Event()
         self.network.add_host(host)
 
-    def add_namesrv(self) -> None:
-        self.add("namesrv", NAMESRV.partition(":")[0], self._run_namesrv)
+    def add_servers(self) -> None:
+        """Everything but clients."""
+        plan = self._plan
+        for number, name in enumerate(plan.etcd_names):
+            self.add(name, f"10.0.5.{number + 1}", self._run_etcd)
+        self.etcd = SimulatedEtcd(
+            self.network, self.chance, [self._hosts[name] for name in plan.etcd_names]
+        )
+        for number, name in enumerate(plan.controller_names):
+            self.add(name, f"10.0.4.{number + 1}", self._run_controller)
+        for number, name in enumerate(plan.namesrv_names):
+            self.add(name, f"10.0.0.{number + 1}", self._run_namesrv)
+        for number, name in enumerate(plan.broker_names):
+            self.add(name, f"10.0.1.{number + 1}", partial(self._run_broker, number))
+        shifts_ms = [self._hosts[name].clock.shift_ms for name in plan.broker_names]
+        self.history.skew_s = (max(shifts_ms) - min(shifts_ms)) / 1000
 
-    def add_brokers(self) -> None:
-        self.add("broker-a", "10.0.1.1", self._run_master)
-        if self._shape is Shape.PAIR:
-            self.add("broker-a-slave", "10.0.1.2", self._run_slave)
+    @property
+    def namesrv(self) -> str:
+        """Where clients and brokers find NameServers."""
+        return ";".join(f"{self._hosts[name].address}:9876" for name in self._plan.namesrv_names)
 
     def start(self, name: str) -> None:
         host = self._hosts[name]
@@ -98,11 +117,10 @@ class Cluster:
             self._disks[name] = SimulatedDisk(self._folder / name, self.chance)
         return self._disks[name]
 
-    def is_on_slave(self, key: str, result: SendResult) -> bool:
+    def is_on_slave(self, key: str, position: int) -> bool:
         """Whether the slave's files, in its memory at least, hold a message; true without one."""
         if self._shape is not Shape.PAIR:
             return True
-        _, _, position = parse_offset_message_id(result.offset_msg_id)
         start = position // _LOG_FILE_SIZE * _LOG_FILE_SIZE
         path = self.disk("broker-a-slave").root / "commitlog" / f"{start:020}"
         if not path.exists():
@@ -110,6 +128,33 @@ class Cluster:
         with open(path, "rb") as file:
             file.seek(position - start)
             return key.encode() in file.read(8 * 1024)
+
+    def log(self, name: str) -> bytes:
+        """The commit log of a broker."""
+        folder = self.disk(name).root / "commitlog"
+        return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+    def epochs(self, name: str) -> list[tuple[int, int]]:
+        """The reigns in the log of a broker."""
+        epochs = Epochs(self.disk(name).root / EPOCHS_FILE)
+        epochs.load()
+        return [(epoch.number, epoch.start) for epoch in epochs.entries()]
+
+    def flip_bit(self, name: str) -> None:
+        """Damage one record in the log of a broker that does not run."""
+        files = sorted((self.disk(name).root / "commitlog").glob("*"))
+        records = []
+        for path in files:
+            data, at = path.read_bytes(), 0
+            while (size := int.from_bytes(data[at : at + 4], "big")) > 88:
+                records.append((path, at, data[at : at + size]))
+                at += size
+        if not records:
+            return
+        path, at, record = self.chance.choice(records)
+        self.history.damaged |= {key for key in self.history.sends if key.encode() in record}
+        # In what is behind its fixed fields, which its checksum or its properties are about.
+        self.disk(name).flip_bit(path, at + self.chance.randrange(88, len(record)))
 
     # What happens to them
 
@@ -143,10 +188,45 @@ class Cluster:
             self.network.powered(host)
         self.start(name)
 
-    def note(self, text: str, lost_power: str = "") -> None:
-        self.history.incidents.append(Incident(self.loop.time(), text, lost_power))
+    def note(self, incident: Incident) -> None:
+        self.history.incidents.append(incident)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What really went wrong, and how often."""
+        found = self.history.happened + self.network.counts
+        for disk in self._disks.values():
+            found += disk.counts
+        found["etcd elections"] += self.etcd.elections
+        found["etcd leases expired"] += self.etcd.expired
+        return dict(sorted((+found).items()))
 
     # What they run
+
+    async def _run_etcd(self, process: Process) -> None:
+        self.etcd.programs[process.host] = process
+        self._ready[process.name].set()
+        await asyncio.Event().wait()
+
+    async def _run_controller(self, process: Process) -> None:
+        folder = self._folder / process.name
+        folder.mkdir(parents=True, exist_ok=True)
+        server = Controller(
+            ControllerConfig(
+                bind_address=process.host.address,
+                listen_port=19876,
+                controller_id=process.name,
+                controller_store_path=str(folder),
+                config_store_path=str(folder / "controller.properties"),
+                etcd_endpoints=",".join(f"{node.address}:2379" for node in self.etcd.nodes),
+            ),
+            clock=process.host.clock,
+            etcd=partial(SimulatedEtcdClient, self.etcd),
+        )
+        await server.start()
+        self._stopping[process.name] = server.stop
+        self._ready[process.name].set()
+        await server.stopped()
 
     async def _run_namesrv(self, process: Process) -> None:
         folder = self._folder / process.name
@@ -165,49 +245,55 @@ class Cluster:
         self._ready[process.name].set()
         await server.stopped()
 
-    async def _run_master(self, process: Process) -> None:
-        role = BrokerRole.SYNC_MASTER if self._shape is Shape.PAIR else BrokerRole.ASYNC_MASTER
-        await self._run_broker(process, role, 0)
-
-    async def _run_slave(self, process: Process) -> None:
-        await self._run_broker(process, BrokerRole.SLAVE, 1)
-
-    async def _run_broker(self, process: Process, role: BrokerRole, broker_id: int) -> None:
-        disk = self.disk(process.name)
-        is_sync = self._shape is not Shape.ASYNC_FLUSH
+    async def _run_broker(self, number: int, process: Process) -> None:
         broker = Broker(
             BrokerConfig(
                 broker_cluster_name="simulated",
                 broker_name="broker-a",
-                broker_id=broker_id,
+                broker_id=0 if self._shape is Shape.ELECTED else number,
                 broker_ip1=process.host.address,
                 broker_ip2=process.host.address,
                 bind_address=process.host.address,
                 listen_port=_PORT,
-                namesrv_addr=NAMESRV,
+                namesrv_addr=self.namesrv,
                 register_name_server_period=10_000,
-                default_topic_queue_nums=4,
-            ),
-            StoreConfig(
-                store_path_root_dir=str(disk.root),
-                mapped_file_size_commit_log=_LOG_FILE_SIZE,
-                mapped_file_size_consume_queue=20 * 200,
-                max_hash_slot_num=50,
-                max_index_num=400,
-                max_message_size=16 * 1024,
-                broker_role=role,
-                flush_disk_type=(
-                    FlushDiskType.SYNC_FLUSH if is_sync else FlushDiskType.ASYNC_FLUSH
+                default_topic_queue_nums=self._plan.queues,
+                transaction_time_out=3_000,
+                transaction_check_interval=5_000,
+                transaction_check_max=1_000,
+                revive_queue_num=2,
+                enable_controller_mode=self._shape is Shape.ELECTED,
+                controller_addr=";".join(
+                    f"{self._hosts[name].address}:19876" for name in self._plan.controller_names
                 ),
-                ha_listen_port=_HA_PORT,
-                in_sync_replicas=2 if role is BrokerRole.SYNC_MASTER else 1,
-                # The wheel is a file of 38 MB, which a crash would copy.
-                timer_wheel_enable=False,
             ),
+            self._store_config(process.name, number),
             clock=process.host.clock,
-            disk=disk,
+            disk=self.disk(process.name),
         )
         await broker.start()
         self._stopping[process.name] = broker.stop
         self._ready[process.name].set()
         await broker.stopped()
+
+    def _store_config(self, name: str, number: int) -> StoreConfig:
+        is_sync = self._shape is not Shape.ASYNC_FLUSH
+        role = BrokerRole.ASYNC_MASTER
+        if self._shape is Shape.PAIR:
+            role = BrokerRole.SLAVE if number else BrokerRole.SYNC_MASTER
+        return StoreConfig(
+            store_path_root_dir=str(self.disk(name).root),
+            mapped_file_size_commit_log=_LOG_FILE_SIZE,
+            mapped_file_size_consume_queue=20 * 200,
+            mapped_file_size_timer_log=52 * 200,
+            max_hash_slot_num=50,
+            max_index_num=400,
+            max_message_size=16 * 1024,
+            message_delay_level="1s 2s 3s 4s 5s 6s",
+            timer_precision_ms=100,
+            broker_role=role,
+            flush_disk_type=FlushDiskType.SYNC_FLUSH if is_sync else FlushDiskType.ASYNC_FLUSH,
+            ha_listen_port=_HA_PORT,
+            in_sync_replicas=2 if role is BrokerRole.SYNC_MASTER else 1,
+            all_ack_in_sync_state_set=self._shape is Shape.ELECTED,
+        )

@@ -3,8 +3,11 @@
 Files are real ones, in memory, so that the store can map them. Beside them is kept what a loss
 of power cannot take away: the content of each file when it was last synced, and the names of
 each directory when that was. After a crash of the program alone everything written is there.
-After a loss of power each sector that was written since has its old or its new content, as
-chance decides, and so have names.
+After a loss of power each sector that was written since has its old or its new content, or
+begins with the new one and goes on with the old, as chance decides. Names are there or not.
+
+Files are mostly holes (the timer wheel has 38 MB), so what is kept of one are its pages that
+hold anything.
 """
 
 import asyncio
@@ -13,10 +16,11 @@ import mmap
 import os
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from rocketq.store.files.disk import Disk, DiskUsage
 from rocketq.store.files.disk_thread import DiskThread
@@ -25,6 +29,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SECTOR: Final = 512
+_PAGE: Final = 4096
+_HOLE: Final = bytes(_PAGE)
+
+
+class _Content(NamedTuple):
+    """A file: its size, and those of its pages that are not empty."""
+
+    size: int
+    pages: dict[int, bytes]
+
+
+_EMPTY: Final = _Content(0, {})
 
 
 class SimulatedDisk(Disk):
@@ -36,13 +52,14 @@ class SimulatedDisk(Disk):
         self.fails_sync = False
         self.slow_s = 0.0
         """What each wait for the disk takes more than usual."""
-        self.syncs = 0
+        self.counts: Counter[str] = Counter()
+        """How often what happened."""
         self._chance = chance
         self._boot = chance.randbytes(16)
         self._opened: dict[int, Path] = {}
-        self._synced: dict[Path, bytes] = {}
+        self._synced: dict[Path, _Content] = {}
         self._unsynced_names: set[Path] = set()
-        self._removed: dict[Path, bytes] = {}
+        self._removed: dict[Path, _Content] = {}
         root.mkdir(parents=True, exist_ok=True)
 
     # As a disk
@@ -50,14 +67,14 @@ class SimulatedDisk(Disk):
     def create(self, path: Path, size: int, *, reserve: bool) -> None:
         self._need_room()
         super().create(path, size, reserve=False)
-        self._synced[path] = b""
+        self._synced[path] = _EMPTY
         self._unsynced_names.add(path)
 
     def open(self, path: Path, *, writable: bool = True) -> int:
         descriptor = super().open(path, writable=writable)
         self._opened[descriptor] = path
         if path not in self._synced:
-            self._synced[path] = path.read_bytes()
+            self._synced[path] = _content(descriptor)
         return descriptor
 
     def close(self, descriptor: int) -> None:
@@ -79,11 +96,9 @@ class SimulatedDisk(Disk):
         return True
 
     def sync(self, descriptor: int) -> None:
-        self.syncs += 1
-        if self.fails_sync:
-            raise OSError(errno.EIO, "the disk does not answer")
+        self._need_sync()
         path = self._opened[descriptor]
-        self._synced[path] = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        self._synced[path] = _content(descriptor)
 
     def sync_folder(self, folder: Path) -> None:
         self._unsynced_names = {path for path in self._unsynced_names if path.parent != folder}
@@ -92,11 +107,10 @@ class SimulatedDisk(Disk):
         }
 
     def sync_file_system(self, folder: Path) -> None:
-        if self.fails_sync:
-            raise OSError(errno.EIO, "the disk does not answer")
+        self._need_sync()
         for path in self._synced:
             if path.exists():
-                self._synced[path] = path.read_bytes()
+                self._synced[path] = _read(path)
         self._unsynced_names.clear()
         self._removed.clear()
 
@@ -119,19 +133,24 @@ class SimulatedDisk(Disk):
     def executor(self, name: str) -> Executor:
         return _AtOnce()
 
+    def _need_sync(self) -> None:
+        if self.fails_sync:
+            self.counts["failed syncs"] += 1
+            raise OSError(errno.EIO, "the simulated disk does not answer")
+
     def _need_room(self) -> None:
         if self.is_full:
+            self.counts["writes without room"] += 1
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
 
-    def flip_bit(self, path: Path) -> int:
-        """Damage a file where it lies; returns the position of the byte."""
+    def flip_bit(self, path: Path, at: int) -> None:
+        """Damage a file where it lies."""
+        self.counts["flipped bits"] += 1
         with open(path, "r+b") as file:
-            at = self._chance.randrange(max(path.stat().st_size, 1))
             file.seek(at)
             byte = file.read(1)
             file.seek(at)
             file.write(bytes([byte[0] ^ 1 << self._chance.randrange(8)]))
-        return at
 
     # Crashes
 
@@ -146,18 +165,21 @@ class SimulatedDisk(Disk):
             goal = self.root / path.relative_to(old)
             if path.is_dir():
                 goal.mkdir(parents=True, exist_ok=True)
-            elif not (power and goal in self._unsynced_names and self._chance.random() < 0.5):
+            elif power and goal in self._unsynced_names and self._chance.random() < 0.5:
+                self.counts["lost names"] += 1
+            else:
                 goal.parent.mkdir(parents=True, exist_ok=True)
-                content = path.read_bytes()
+                content = _read(path)
                 if power and goal in self._synced:
                     content = self._survivors(content, self._synced[goal])
-                goal.write_bytes(content)
+                _write(goal, content)
         if power:
             self._boot = self._chance.randbytes(16)
             for path, content in self._removed.items():
                 if self._chance.random() < 0.5 and not path.exists():
+                    self.counts["removed files that are back"] += 1
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(content)
+                    _write(path, content)
         shutil.rmtree(old)
         self._opened.clear()
         self._unsynced_names.clear()
@@ -165,18 +187,66 @@ class SimulatedDisk(Disk):
         self._synced.clear()
         self.is_full = self.fails_sync = False
 
-    def _survivors(self, written: bytes, synced: bytes) -> bytes:
+    def _survivors(self, written: _Content, synced: _Content) -> _Content:
         """Each sector as it was synced, or as it was written after that."""
-        if written == synced:
-            return written
-        synced = synced.ljust(len(written), b"\0")
-        result = bytearray(written)
+        pages = dict(written.pages)
         luck = self._chance.choice((0.0, 0.5, 0.95))
-        for at in range(0, len(written), _SECTOR):
-            end = at + _SECTOR
-            if written[at:end] != synced[at:end] and self._chance.random() >= luck:
-                result[at:end] = synced[at:end]
-        return bytes(result)
+        for number in sorted(written.pages.keys() | synced.pages.keys()):
+            new, old = written.pages.get(number, _HOLE), synced.pages.get(number, _HOLE)
+            if new == old:
+                continue
+            result = bytearray(new)
+            for at in range(0, _PAGE, _SECTOR):
+                end = at + _SECTOR
+                if new[at:end] == old[at:end] or self._chance.random() < luck:
+                    continue
+                if self._chance.random() < 0.1:
+                    self.counts["torn sectors"] += 1
+                    at += self._chance.randrange(8, _SECTOR, 8)
+                self.counts["lost sectors"] += 1
+                result[at:end] = old[at:end]
+            pages[number] = bytes(result)
+        return _Content(written.size, pages)
+
+
+def _content(descriptor: int) -> _Content:
+    """What a file holds, its holes left out."""
+    size = os.fstat(descriptor).st_size
+    pages = {}
+    start = 0
+    while start < size:
+        try:
+            start = os.lseek(descriptor, start, os.SEEK_DATA)
+        except OSError:
+            break  # nothing but a hole is left
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        start -= start % _PAGE
+        data = os.pread(descriptor, end - start, start)
+        for at in range(0, len(data), _PAGE):
+            page = data[at : at + _PAGE].ljust(_PAGE, b"\0")
+            if page != _HOLE:
+                pages[(start + at) // _PAGE] = page
+        start = end
+    return _Content(size, pages)
+
+
+def _read(path: Path) -> _Content:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return _content(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, content: _Content) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.ftruncate(descriptor, content.size)
+        for number, page in content.pages.items():
+            at = number * _PAGE
+            os.pwrite(descriptor, page[: content.size - at], at)
+    finally:
+        os.close(descriptor)
 
 
 class _LoopThread(DiskThread):
@@ -190,6 +260,8 @@ class _LoopThread(DiskThread):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         delay = self._chance.expovariate(1_000) + self._disk.slow_s
+        if self._disk.slow_s:
+            self._disk.counts["slow waits"] += 1
         loop.call_later(delay, self._do, work, what, future)
         return future
 
@@ -220,11 +292,3 @@ class _AtOnce(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         pass
-
-
-def discard(folder: Path) -> None:
-    """Remove what a run has left."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-__all__ = ["SimulatedDisk", "discard"]

@@ -1,12 +1,22 @@
 """What was asked, what was answered, what was seen."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from enum import Enum
 
 from rocketq.message.queue import MessageQueue
 
 Spot = tuple[MessageQueue, int]
 """A queue, and an offset in it."""
+
+
+class Kind(Enum):
+    """What a message asks for."""
+
+    PLAIN = "delivered at once"
+    LEVEL = "with a delay level"
+    TIMED = "at a time"
+    TRANSACTION = "when a transaction is committed"
 
 
 @dataclass(slots=True)
@@ -15,10 +25,15 @@ class Send:
 
     key: str
     began_s: float
+    kind: Kind = Kind.PLAIN
+    delay_s: float = 0.0
     ended_s: float = -1.0
     status: str = ""
     """SEND_OK and its siblings; empty while nobody knows."""
     spot: Spot | None = None
+    """Where a plain message lies."""
+    log_spot: tuple[str, int] | None = None
+    """The host that took it, and its position in the log there."""
     error: str = ""
 
     @property
@@ -39,13 +54,41 @@ class Delivery:
 
 
 @dataclass(slots=True)
+class Popped:
+    """One message that was received by a simple consumer."""
+
+    key: str
+    at_s: float
+    consumer: str
+    acked_s: float | None = None
+    """When the broker had said that it will not come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a group was in a queue when a broker was asked."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    asked_s: float
+    told_s: float
+    offset: int
+
+
+@dataclass(slots=True)
 class Incident:
     """Something that was done to the cluster."""
 
     at_s: float
     text: str
+    kind: str = ""
+    target: str = ""
+    until_s: float = -1.0
     lost_power: str = ""
     """The broker whose unsynced data may be gone since then."""
+    clock_ms: int = 0
+    """How far a clock was set."""
 
 
 @dataclass(slots=True)
@@ -54,17 +97,32 @@ class History:
 
     sends: dict[str, Send] = field(default_factory=dict)
     by_producer: defaultdict[str, list[Send]] = field(default_factory=lambda: defaultdict(list))
+    decisions: dict[str, bool] = field(default_factory=dict)
+    """By key of a transaction: whether it was committed. What is in it is never changed."""
     deliveries: list[Delivery] = field(default_factory=list)
+    pops: list[Popped] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
+    happened: Counter[str] = field(default_factory=Counter)
+    """How often each kind of fault really happened."""
     final: dict[MessageQueue, list[tuple[int, str]]] = field(default_factory=dict)
     """What the queues hold at the end: offset and key of each message."""
-    slave_is_prefix: bool = True
+    dead_letters: list[str] = field(default_factory=list)
+    damaged: set[str] = field(default_factory=set)
+    """Messages in whose record a bit was flipped."""
+    logs_differ: list[str] = field(default_factory=list)
+    """Brokers whose log is not that of their master."""
     slave_fault: str = ""
-    """What the slave says why it does not follow its master."""
+    """What the slave of a pair says why it does not follow its master."""
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    """Of an elected set: each epoch, and where it begins in the log."""
     not_on_slave: list[str] = field(default_factory=list)
     """Messages that a slave did not have when they were acknowledged."""
+    has_poppers: bool = False
+    skew_s: float = 0.0
+    """How far the clocks of brokers differ from one another at the most."""
 
-    def begin(self, producer: str, key: str, at_s: float) -> Send:
-        send = self.sends[key] = Send(key, at_s)
+    def begin(self, producer: str, key: str, at_s: float, kind: Kind = Kind.PLAIN) -> Send:
+        send = self.sends[key] = Send(key, at_s, kind)
         self.by_producer[producer].append(send)
         return send

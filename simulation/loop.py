@@ -91,7 +91,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         process = current.get() if context is None else context.get(current)
         if process is None:
             return super().call_at(when, callback, *args, context=context)
-        return super().call_at(when, process.run, callback, args, context=context)
+        cell: list[asyncio.Handle] = []
+        handle = super().call_at(when, process.run_timer, cell, callback, args, context=context)
+        cell.append(handle)
+        return handle
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None

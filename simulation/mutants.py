@@ -7,20 +7,35 @@ uncompiled modules (ROCKETQ_PURE=1): compiled classes cannot be changed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from rocketq.broker.delay import ScheduledMessages
+from rocketq.broker.pop import Revival, revival
+from rocketq.broker.processor.end_transaction import EndTransactionProcessor
 from rocketq.broker.processor.send_back import SendBackProcessor
+from rocketq.broker.retry import RetryTopics
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
+from rocketq.broker.timer import TimerMessages
+from rocketq.broker.transaction import TransactionalMessages
 from rocketq.client.consumer.process_queue import NOTHING_TO_COMMIT, ProcessQueue
+from rocketq.controller.broker_set import BrokerSet
+from rocketq.controller.decisions import mastership
+from rocketq.controller.decisions.decision import Living
+from rocketq.message.flags import SysFlag
+from rocketq.message.message import MessageExt
 from rocketq.remoting import Command, Connection
-from rocketq.store import PutStatus
+from rocketq.remoting.headers import EndTransaction
+from rocketq.store import MessageInner, PutStatus
 from rocketq.store.durability.flush import LogFlush
 from rocketq.store.files.segment import Segment
 from rocketq.store.log.commit_log import CommitLog
 from rocketq.store.queues.consume_queue import ConsumeQueue
 from rocketq.store.replication.received_log import ReceivedLog
+from rocketq.store.replication.reign import ALL
+from rocketq.store.replication.replicas import Replicas
 from rocketq.store.replication.waits import ReplicaWaits
+from rocketq.store.timer.wheel import TimerWheel
 
 
 def ack_before_sync() -> None:
@@ -111,6 +126,141 @@ def lose_the_last_entry() -> None:
     ConsumeQueue.open = open_  # type: ignore[method-assign]
 
 
+def elect_anybody() -> None:
+    """A controller makes the first broker that lives master, whatever that one has."""
+
+    def choose(
+        state: BrokerSet, pool: Iterable[int], living: Living, designated: int | None
+    ) -> int | None:
+        candidates = [number for number in state.replicas if number in living]
+        return state.master_id if state.master_id in candidates else min(candidates, default=None)
+
+    mastership._choose = choose
+
+
+def forget_truncation() -> None:
+    """A slave keeps what its new master never had."""
+
+    async def truncate(self: ReceivedLog, position: int) -> None:
+        pass
+
+    ReceivedLog.truncate = truncate  # type: ignore[method-assign]
+
+
+def count_one_of_them() -> None:
+    """A master in an elected set waits for one of those in sync, and not for all."""
+    original = Replicas.safe_position
+
+    def safe_position(self: Replicas, needed: int) -> int:
+        return original(self, 1 if needed == ALL else needed)
+
+    Replicas.safe_position = safe_position  # type: ignore[method-assign]
+
+
+def show_what_is_not_confirmed() -> None:
+    """Consumers read what only the master has."""
+    Replicas.is_limiting = property(lambda self: False)  # type: ignore[assignment, method-assign]
+
+
+def commit_what_is_rolled_back() -> None:
+    """A transaction that is rolled back is committed."""
+    original = EndTransactionProcessor._end
+
+    def end(self: EndTransactionProcessor, request: Command, connection: Connection) -> Any:
+        header = request.header(EndTransaction)
+        if header.commit_or_rollback == SysFlag.TRANSACTION_ROLLBACK:
+            half = self._half_message(header)
+            if not self._transactions.was_decided(half.queue_offset):
+                self._commit(half)
+                return request.reply()
+        return original(self, request, connection)
+
+    EndTransactionProcessor._end = end  # type: ignore[method-assign]
+
+
+def never_ask_back() -> None:
+    """Nobody is asked what became of a transaction."""
+    TransactionalMessages._ask = _nothing  # type: ignore[method-assign]
+
+
+def forget_decisions() -> None:
+    """What was decided is not written down, so it is asked and decided again."""
+    TransactionalMessages.decide = _nothing  # type: ignore[method-assign]
+    TransactionalMessages.was_decided = (  # type: ignore[method-assign]
+        lambda self, half_offset: False
+    )
+
+
+def deliver_levels_early() -> None:
+    """A message with a delay level waits half of its time."""
+
+    def due_ms(level: Any, delivery_ms: int, now_ms: int) -> int:
+        return delivery_ms - int(level.delay_ms) // 2
+
+    ScheduledMessages._due_ms = staticmethod(due_ms)  # type: ignore[method-assign]
+
+
+def deliver_timed_early() -> None:
+    """A message with a time comes a second before it."""
+    original = TimerMessages._slot_ms
+
+    def slot_ms(self: TimerMessages, deliver_ms: int) -> int:
+        return original(self, deliver_ms) - 1_000
+
+    TimerMessages._slot_ms = slot_ms  # type: ignore[method-assign]
+
+
+def lose_timed_with_the_process() -> None:
+    """How far the wheel is, is written down before what it holds."""
+    TimerWheel.write = _nothing  # type: ignore[method-assign]
+
+
+def forget_to_count() -> None:
+    """What is sent back always comes for the first time."""
+    before = SendBackProcessor._next_try
+
+    def next_try(self: SendBackProcessor, original: MessageExt, level: int) -> MessageInner:
+        message = before(self, original, level)
+        message.reconsume_times = 0
+        return message
+
+    SendBackProcessor._next_try = next_try  # type: ignore[method-assign]
+
+
+def one_try_too_many() -> None:
+    """The limit of tries is off by one."""
+    original = RetryTopics.limit
+
+    def limit(config: Any, version: int, asked: int | None) -> int:
+        return original(config, version, asked) + 1
+
+    RetryTopics.limit = staticmethod(limit)  # type: ignore[method-assign]
+
+
+def revive_nothing() -> None:
+    """What is popped and not acknowledged is gone."""
+    Revival._revive = lambda self, check_point, offset: True  # type: ignore[method-assign]
+
+
+def ignore_acks() -> None:
+    """What is popped and acknowledged comes again all the same."""
+    revival._ReviveQueue.acknowledge = _nothing  # type: ignore[method-assign]
+
+
+def step_back() -> None:
+    """Now and then a group is stored one message behind where it is."""
+    original = ConsumerOffsets.commit
+
+    def commit(
+        self: ConsumerOffsets, group: str, topic: str, queue_id: int, offset: int, client: str = ""
+    ) -> bool:
+        if offset % 7 == 5:
+            offset -= 3
+        return original(self, group, topic, queue_id, offset, client)
+
+    ConsumerOffsets.commit = commit  # type: ignore[method-assign]
+
+
 def _done() -> asyncio.Future[PutStatus]:
     future: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
     future.set_result(PutStatus.PUT_OK)
@@ -134,5 +284,20 @@ MUTANTS: Final[dict[str, Callable[[], None]]] = {
         forget_what_is_sent_back,
         keep_progress_beyond_the_log,
         lose_the_last_entry,
+        elect_anybody,
+        forget_truncation,
+        count_one_of_them,
+        show_what_is_not_confirmed,
+        commit_what_is_rolled_back,
+        never_ask_back,
+        forget_decisions,
+        deliver_levels_early,
+        deliver_timed_early,
+        lose_timed_with_the_process,
+        forget_to_count,
+        one_try_too_many,
+        revive_nothing,
+        ignore_acks,
+        step_back,
     )
 }

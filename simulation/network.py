@@ -7,11 +7,17 @@ bytes arrive, in which portions, and how late an end learns that the other one i
     host without power  nothing comes, until it is back and hears of a connection that it
                         does not know
     cut                 nothing arrives in one direction or in both; what was sent waits
+    half-open           one end, or both, believe in a connection on which nothing arrives any
+                        more, until the system gives up what was written to it
+
+Between two hosts there are several connections, and what is sent over one may arrive after what
+is sent later over another. Nothing is doubled on the way, as TCP does not: what comes twice is
+what a client sends again, because the connection on which it waited for the answer is gone.
 """
 
 import asyncio
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +25,8 @@ from simulation.process import Host, Process, current
 
 _SOCKET_BUFFER: Final = 64 * 1024
 _PORTION: Final = 16 * 1024
+_GIVEN_UP_S: Final = 120.0
+"""How long the system sends again what nobody confirms."""
 
 
 class SimulatedServer:
@@ -49,7 +57,10 @@ class Network:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, chance: random.Random) -> None:
         self.listeners: dict[tuple[str, int], SimulatedServer] = {}
-        self.bytes_delivered = 0
+        self.counts: Counter[str] = Counter()
+        """How often what happened."""
+        self._departures = 0
+        self._arrivals: dict[tuple[str, str], int] = {}
         self._loop = loop
         self._chance = chance
         self._hosts: dict[str, Host] = {}
@@ -82,7 +93,16 @@ class Network:
         """Break all connections between two hosts, as a restarted firewall does."""
         for end in list(self._ends):
             if (end.local[0], end.remote[0]) == (first, second):
+                if end.has_unread:
+                    self.counts["connections reset with bytes on the way"] += 1
                 end.abort()
+
+    def half_open(self, first: str, second: str) -> None:
+        """Let nothing arrive any more on the connections that there are between two hosts."""
+        for end in list(self._ends):
+            if (end.local[0], end.remote[0]) in ((first, second), (second, first)):
+                self.counts["half-open connections"] += 1
+                end.is_void = True
 
     def is_open(self, source: str, goal: str) -> bool:
         return (source, goal) not in self._cuts
@@ -108,6 +128,7 @@ class Network:
             return self._chance.uniform(0.000_02, 0.000_1)
         late = self._chance.random()
         if late < 0.002:
+            self.counts["packets lost and sent again"] += 1
             return self._chance.uniform(0.2, 0.6) + self.slow_s  # lost and sent again
         return self._chance.uniform(0.000_1, 0.002) + self.slow_s
 
@@ -143,6 +164,19 @@ class Network:
         server.process.context.copy().run(far.open, server.factory)
         protocol = near.open(factory)
         return near, protocol
+
+    def depart(self) -> int:
+        """The number of a portion of bytes that begins its way."""
+        self._departures += 1
+        return self._departures
+
+    def arrive(self, source: str, goal: str, number: int) -> None:
+        """A portion is there: maybe after one that was sent later, over another connection."""
+        last = self._arrivals.get((source, goal), 0)
+        if number < last:
+            self.counts["overtaken portions"] += 1
+        else:
+            self._arrivals[source, goal] = number
 
     def forget(self, end: "End") -> None:
         self._ends.pop(end, None)
@@ -190,6 +224,14 @@ class End(asyncio.Transport):
         self._is_eof_told = False
         self._is_lost = False
         self._is_silent = False
+        self._number = 0
+        self.is_void = False
+        """Nothing arrives any more, in either direction."""
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether anything is on its way, in either direction."""
+        return bool(self._way) or (self.peer is not None and bool(self.peer._way))
 
     def open(self, factory: Callable[[], Any]) -> Any:
         self._protocol = factory()
@@ -274,13 +316,19 @@ class End(asyncio.Transport):
         if self._is_travelling or not (self._way or self._has_sent_eof):
             return
         self._is_travelling = True
+        self._number = self._network.depart()
         delay = self._network.delay(self.local[0], self.remote[0])
-        self._loop.call_later(delay, self._arrive, context=_NOBODY)
+        self._loop.call_later(delay, self._arrive, context=NOBODY)
 
     def _arrive(self) -> None:
         self._is_travelling = False
         peer = self.peer
+        if self.is_void:
+            self._is_travelling = True  # for ever
+            self._loop.call_later(_GIVEN_UP_S, self._give_up, context=NOBODY)
+            return
         if peer is None or not self._network.is_open(self.local[0], self.remote[0]):
+            self._network.counts["portions held up by a cut"] += 1
             return  # `heal` goes on
         if peer._is_silent or peer._is_lost or not peer.process.is_alive:
             self._way.clear()
@@ -292,7 +340,7 @@ class End(asyncio.Transport):
             return  # `resume_reading` goes on
         if self._way:
             data = self._portion()
-            self._network.bytes_delivered += len(data)
+            self._network.arrive(self.local[0], self.remote[0], self._number)
             self._loop.call_soon(peer._receive, data, context=peer.process.context)
             self._resume_writer()
             self._travel()
@@ -311,6 +359,7 @@ class End(asyncio.Transport):
         size = min(len(data), _PORTION)
         if size > 1 and chance.random() < 0.02:
             size = chance.randrange(1, size)
+            self._network.counts["portions cut in two"] += 1
         if size < len(data):
             self._way.appendleft(data[size:])
         self._way_size -= size
@@ -346,15 +395,23 @@ class End(asyncio.Transport):
         """Be told that the other end does not know this connection any more."""
         if not self._is_lost:
             delay = self._network.delay(self.remote[0], self.local[0])
-            self._loop.call_later(delay, self._reset, context=_NOBODY)
+            self._loop.call_later(delay, self._reset, context=NOBODY)
 
     def _reset(self) -> None:
+        if self.is_void:
+            return
         if self._network.is_open(self.remote[0], self.local[0]):
             self._is_closing = True
             error = ConnectionResetError(104, "connection reset by peer")
             self._loop.call_soon(self._lose, error, context=self.process.context)
         elif not self._is_lost:
-            self._loop.call_later(1.0, self._reset, context=_NOBODY)
+            self._loop.call_later(1.0, self._reset, context=NOBODY)
+
+    def _give_up(self) -> None:
+        if not self._is_lost:
+            self._is_closing = True
+            error = TimeoutError(110, "connection timed out")
+            self._loop.call_soon(self._lose, error, context=self.process.context)
 
     def die(self, *, silently: bool) -> None:
         """Its program is dead."""
@@ -389,4 +446,4 @@ def _nobody() -> Any:
     return context
 
 
-_NOBODY: Final = _nobody()
+NOBODY: Final = _nobody()

@@ -54,8 +54,11 @@ class Process:
         self.error: BaseException | None = None
         """What ended it, if it ended by itself."""
         self._loop = loop
-        self._is_stopped = False
-        self._due: list[tuple[Callable[..., object], tuple[Any, ...], Context]] = []
+        self.is_stopped = False
+        self._stops = 0
+        self._due: list[
+            tuple[asyncio.Handle | None, Callable[..., object], tuple[Any, ...], Context]
+        ] = []
         self._on_death: list[Callable[[], None]] = []
         # What belongs to a dead program is kept: collecting it would run its `finally` blocks.
         self._tasks: list[asyncio.Task[Any]] = []
@@ -92,8 +95,22 @@ class Process:
         """Run a callback of this program, unless it is dead; later, if it is stopped."""
         if not self.is_alive:
             return
-        if self._is_stopped:
-            self._due.append((callback, arguments, copy_context()))
+        if self.is_stopped:
+            self._due.append((None, callback, arguments, copy_context()))
+            return
+        callback(*arguments)
+
+    def run_timer(
+        self,
+        cell: list[asyncio.Handle],
+        callback: Callable[..., object],
+        arguments: tuple[Any, ...],
+    ) -> None:
+        """The same for a timer, which may be cancelled until it has run."""
+        if not self.is_alive:
+            return
+        if self.is_stopped:
+            self._due.append((cell[0], callback, arguments, copy_context()))
             return
         callback(*arguments)
 
@@ -107,13 +124,24 @@ class Process:
             callback()
 
     def stop(self) -> None:
-        """Let it stand still, as SIGSTOP does."""
-        self._is_stopped = True
+        """Let it stand still, as SIGSTOP does. As often as it is stopped it must go on."""
+        self._stops += 1
+        self.is_stopped = True
 
     def go_on(self) -> None:
         """Let it run again."""
-        if self._is_stopped:
-            self._is_stopped = False
+        self._stops -= 1
+        if self._stops == 0:
+            self.is_stopped = False
             due, self._due = self._due, []
-            for callback, arguments, context in due:
-                self._loop.call_soon(callback, *arguments, context=context)
+            for handle, callback, arguments, context in due:
+                self._loop.call_soon(
+                    _unless_cancelled, handle, callback, arguments, context=context
+                )
+
+
+def _unless_cancelled(
+    handle: asyncio.Handle | None, callback: Callable[..., object], arguments: tuple[Any, ...]
+) -> None:
+    if handle is None or not handle.cancelled():
+        callback(*arguments)

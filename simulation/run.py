@@ -16,23 +16,24 @@ from typing import Final, TypeVar
 from rocketq.aio import PullConsumer
 from rocketq.client.consumer.pull_result import PullStatus
 from rocketq.common.errors import RocketqError
+from rocketq.message.names import dlq_topic
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, RemotingClient, RequestCode, check
 from rocketq.remoting.bodies.route import KVTable
 from simulation.checks import broken_promises, is_all_done
-from simulation.cluster import NAMESRV, SLAVE, Cluster
+from simulation.cluster import Cluster
 from simulation.faults import Faults
-from simulation.history import History
+from simulation.history import History, Incident
 from simulation.loop import SimulatedLoop
 from simulation.plan import Plan, Shape
 from simulation.process import Process
-from simulation.workload import TOPIC, Workload
+from simulation.workload import GROUP, ORDERS, TOPICS, Workload
 
 T = TypeVar("T")
 
-_CALM_S: Final = 3_000.0
-"""How long a healed cluster may take until everything is delivered: clocks that were set back
-several times make delayed messages wait."""
+_CALM_S: Final = 400.0
+"""How long a healed cluster may take until everything is delivered, beside what clocks that were
+set back make timed messages wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Outcome:
     simulated_s: float
     real_s: float
     steps: int
+    counts: dict[str, int]
+    """What went wrong, and how often."""
     history: History
 
 
@@ -58,7 +61,7 @@ def run(plan: Plan) -> Outcome:
     chance = random.Random(f"run {plan.seed}")
     with _folder() as folder, _decided_by(chance):
         loop = SimulatedLoop(chance)
-        cluster = Cluster(loop, chance, folder, plan.shape)
+        cluster = Cluster(loop, chance, folder, plan)
         simulation = _Run(plan, cluster)
         asyncio.set_event_loop(loop)
         loop.run_until_complete(simulation.main())
@@ -74,6 +77,7 @@ def run(plan: Plan) -> Outcome:
             simulated_s=loop.time(),
             real_s=time.perf_counter() - began,
             steps=loop.steps,
+            counts=cluster.counts,
             history=history,
         )
 
@@ -83,50 +87,54 @@ class _Run:
         self.findings: list[str] = []
         self._plan = plan
         self._cluster = cluster
-        self._workload = Workload(cluster, plan.pause_s)
+        self._workload = Workload(cluster, plan)
 
     async def main(self) -> None:
-        cluster, plan = self._cluster, self._plan
-        cluster.add_namesrv()
-        cluster.add_brokers()
-        cluster.add("reader", "10.0.3.1", self._read)
-        producers = [f"producer-{number}" for number in range(plan.producers)]
-        consumers = [f"consumer-{number}" for number in range(plan.consumers)]
-        for number, name in enumerate(producers):
-            cluster.add(name, f"10.0.2.{number + 1}", self._workload.produce)
-        for number, name in enumerate(consumers):
-            cluster.add(name, f"10.0.2.{number + 101}", self._workload.consume)
+        cluster, plan, workload = self._cluster, self._plan, self._workload
+        cluster.history.has_poppers = plan.poppers > 0
+        cluster.add_servers()
+        for number, name in enumerate(plan.client_names):
+            kind = name.partition("-")[0]
+            main = {
+                "producer": workload.produce,
+                "transactor": workload.transact,
+                "consumer": workload.consume,
+                "popper": workload.pop,
+            }[kind]
+            cluster.add(name, f"10.0.2.{number + 1}", main)
+        cluster.add("observer", "10.0.3.2", workload.observe)
         for name in cluster.names:
-            if name != "reader":
-                cluster.start(name)
+            cluster.start(name)
+        cluster.add("reader", "10.0.3.1", self._read)
         faults = asyncio.ensure_future(Faults(cluster).run(plan.faults))
         await asyncio.sleep(plan.seconds)
-        self._workload.is_over = True
+        workload.is_over = True
         await faults
-        await self._calm_down(producers, consumers)
+        await self._calm_down()
 
-    async def _calm_down(self, producers: list[str], consumers: list[str]) -> None:
+    async def _calm_down(self) -> None:
         """Let everybody finish, with nothing in the way any more."""
         cluster = self._cluster
+        cluster.kill("observer")
         for name in cluster.names:
             process = None if name == "reader" else cluster.program(name)
             if process is not None and process.is_alive and process.error is not None:
-                cluster.note(f"{name} ended: {process.error!r}")
-                if name not in producers:
+                cluster.note(Incident(cluster.loop.time(), f"{name} ended: {process.error!r}"))
+                if not name.startswith("producer"):
                     self._check_end(name, process)
                     cluster.kill(name)
                     cluster.start_again(name)
-        await asyncio.sleep(60)
-        deadline = cluster.loop.time() + _CALM_S
+        clocks_s = sum(incident.clock_ms for incident in cluster.history.incidents) / 1000
+        deadline = cluster.loop.time() + _CALM_S + clocks_s + cluster.history.skew_s
         while True:
+            await asyncio.sleep(20)
             cluster.history.final.clear()
             cluster.start("reader")
             await cluster.ready("reader")
             cluster.kill("reader")
             if is_all_done(cluster.history, self._plan.shape) or cluster.loop.time() > deadline:
                 break
-            await asyncio.sleep(100)
-        if self._plan.shape is Shape.PAIR:
+        if len(self._plan.broker_names) > 1:
             self._compare_logs()
 
     def _check_end(self, name: str, process: Process) -> None:
@@ -136,22 +144,47 @@ class _Run:
 
     async def _read(self, process: Process) -> None:
         """Read every queue from its beginning to its end."""
+        history = self._cluster.history
         async with PullConsumer(
-            "reading", namesrv=NAMESRV, instance_name="reader", client_ip=process.host.address
+            "reading",
+            namesrv=self._cluster.namesrv,
+            instance_name="reader",
+            client_ip=process.host.address,
         ) as consumer:
-            for queue in sorted(await _retried(lambda: consumer.message_queues(TOPIC))):
-                self._cluster.history.final[queue] = await _content(consumer, queue)
+            for topic in TOPICS:
+                for queue in await _queues(consumer, topic):
+                    history.final[queue] = await _content(consumer, queue)
+            history.dead_letters = [
+                key
+                for queue in await _queues(consumer, dlq_topic(GROUP))
+                for _, key in await _content(consumer, queue)
+            ]
         if self._plan.shape is Shape.PAIR:
-            self._cluster.history.slave_fault = await _fault_of(SLAVE)
+            slave = self._cluster.host("broker-a-slave").address
+            history.slave_fault = await _fault_of(f"{slave}:10911")
         self._cluster.is_usable("reader")
 
     def _compare_logs(self) -> None:
-        master, slave = (
-            b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
-            for root in (self._cluster.disk(name).root for name in ("broker-a", "broker-a-slave"))
-        )
-        held = slave.rstrip(b"\0")
-        self._cluster.history.slave_is_prefix = master[: len(held)] == held
+        cluster, names = self._cluster, self._plan.broker_names
+        logs = {name: cluster.log(name).rstrip(b"\0") for name in names}
+        master = names[0]
+        if self._plan.shape is Shape.ELECTED:
+            reigns = {name: cluster.epochs(name) for name in names}
+            master = max(names, key=lambda name: (reigns[name][-1:], len(logs[name])))
+            cluster.history.epochs = reigns[master]
+        cluster.history.logs_differ = [
+            name for name in names if not logs[master].startswith(logs[name])
+        ]
+
+
+async def _queues(consumer: PullConsumer, topic: str) -> list[MessageQueue]:
+    """The queues of a topic; none where it was never made."""
+    for _ in range(200 if topic == ORDERS else 3):
+        try:
+            return sorted(await consumer.message_queues(topic))
+        except RocketqError:
+            await asyncio.sleep(3)
+    return []
 
 
 async def _content(consumer: PullConsumer, queue: MessageQueue) -> list[tuple[int, str]]:
@@ -190,7 +223,8 @@ async def _fault_of(slave: str) -> str:
 
 
 def _digest(history: History, steps: int) -> str:
-    text = repr((steps, history.sends, history.deliveries, history.final))
+    seen = (history.sends, history.decisions, history.deliveries, history.pops, history.progress)
+    text = repr((steps, seen, history.final, history.dead_letters))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -230,7 +230,7 @@ async def test_one_that_came_while_others_waited_is_not_forgotten(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """With SYNC_FLUSH a message has no entry yet when the one before it is delivered."""
-    settings = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+    settings: dict[str, object] = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
     async with (
         opened(tmp_path, clock, store_settings=settings) as services,
         running("delayed messages", services.scheduled.run),

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from simulation.mutants import MUTANTS
+from simulation.plan import Plan, Shape, make_plan, with_faults
+from simulation.shrinking import shrunk
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +22,7 @@ def simulate(*options: str, pure: bool = False) -> tuple[int, str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1_500,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr
@@ -31,35 +34,74 @@ def digest(text: str) -> str:
     return found[1]
 
 
+@pytest.mark.parametrize("shape", [shape.name for shape in Shape])
+def test_every_promise_is_kept(shape: str) -> None:
+    code, text = simulate("--seed", "1", "--minutes", "0.1", "--shape", shape, "--whole")
+    assert code == 0, text
+
+
+@pytest.mark.slow
 def test_some_seeds_keep_every_promise() -> None:
-    code, text = simulate("--seed", "1", "--seeds", "12", "--minutes", "0.15")
+    code, text = simulate("--seed", "1", "--seeds", "40", "--minutes", "0.2")
     assert code == 0, text
 
 
-def test_a_slave_that_has_more_than_its_master_kept_stands_aside() -> None:
-    code, text = simulate("--seed", "1077", "--minutes", "0.3", "--verbose")
-    assert code == 0, text
-    assert "they have parted before" in text
-
-
-def test_the_same_seed_gives_the_same_history() -> None:
-    runs = [simulate("--seed", "3", "--minutes", "0.1")[1] for _ in range(2)]
+def test_the_same_seed_gives_the_same_history_compiled_and_not() -> None:
+    runs = [
+        simulate("--seed", "3", "--minutes", "0.05", pure=is_pure)[1] for is_pure in (False, True)
+    ]
     assert digest(runs[0]) == digest(runs[1])
 
 
+# Seeds that have found something once. Plans change with the simulation, so what was found has
+# a test of its own; these are run so that a seed that failed is never heard of again.
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "shape", "seed"),
+    ("seed", "shape", "minutes"),
     [
-        ("sync_nothing", "SYNC_FLUSH", 1),
-        ("skip_the_slave", "PAIR", 1),
-        ("damage_on_the_way", "PAIR", 1),
+        (1158, "SYNC_FLUSH", 0.3),
+        (1077, "PAIR", 0.3),
+        (14, "SYNC_FLUSH", 0.3),
+        (75, "ASYNC_FLUSH", 0.3),
+        (102, "ELECTED", 0.2),
     ],
 )
-def test_a_planted_mistake_is_found(mutant: str, shape: str, seed: int) -> None:
+def test_what_was_found_once_is_not_found_again(seed: int, shape: str, minutes: float) -> None:
+    code, text = simulate("--seed", str(seed), "--shape", shape, "--minutes", str(minutes))
+    assert code == 0, text
+
+
+def find(mutant: str, *options: str) -> str:
+    """What is found with a mistake planted."""
     code, text = simulate(
-        *("--mutant", mutant, "--shape", shape, "--seed", str(seed)),
-        *("--seeds", "20", "--first", "--minutes", "0.1"),
+        *("--mutant", mutant, "--seed", "1", "--seeds", "60", "--first", "--minutes", "0.2"),
+        *options,
         pure=True,
     )
     assert code == 1, text
     assert "!" in text
+    return text
+
+
+def test_a_planted_mistake_is_found_and_its_history_is_made_short() -> None:
+    text = find("deliver_levels_early", "--shape", "SYNC_FLUSH")
+    assert "nothing_comes_early" in text
+    assert "the shortest that breaks the same" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", sorted(MUTANTS))
+def test_each_planted_mistake_is_found(mutant: str) -> None:
+    find(mutant, "--whole")
+
+
+def test_what_does_not_matter_is_left_out() -> None:
+    plan = make_plan(7, 60.0, Shape.ELECTED)
+    assert len(plan.faults) > 2
+    wanted = plan.faults[len(plan.faults) // 2]
+
+    def fails(candidate: Plan) -> bool:
+        return wanted in candidate.faults
+
+    assert shrunk(plan, fails, most_runs=1_000).faults == (wanted,)
+    assert not shrunk(with_faults(plan, ()), lambda candidate: True).poppers

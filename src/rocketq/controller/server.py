@@ -6,11 +6,11 @@ etcd keeps its state in a file, and is the only one.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.metrics.monitoring import Monitoring
@@ -33,6 +33,9 @@ from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 
+if TYPE_CHECKING:
+    from rocketq.controller.etcd.client import EtcdAccess, EtcdClient
+
 logger = logging.getLogger(__name__)
 
 _REACHED_AT: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -51,8 +54,16 @@ _LIMITS: Final = ServerConfig(
 class Controller:
     """Wires decisions to the network and to the place where they are kept."""
 
-    def __init__(self, config: ControllerConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        config: ControllerConfig,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        etcd: "Callable[[EtcdAccess], EtcdClient] | None" = None,
+    ) -> None:
+        """`etcd` makes what speaks to it, where that is not to be the usual client."""
         config = as_peer(config)
+        self._etcd = etcd
         self._monitoring = Monitoring(exporter_settings(config))
         meter = RequestMeter() if self._monitoring.is_on else None
         self._config = LiveConfig(config)
@@ -97,7 +108,7 @@ class Controller:
             path = Path(config.controller_store_path) / _STATE_FILE
             return FileKeeper(path, config.controller_id or "n0", lambda: self.address)
         # Only who uses etcd needs what speaks to it.
-        from rocketq.controller.etcd.client import EtcdAccess
+        from rocketq.controller.etcd.client import EtcdAccess, EtcdClient
         from rocketq.controller.keeper.etcd_keeper import EtcdKeeper
 
         return EtcdKeeper(
@@ -115,6 +126,7 @@ class Controller:
             address=lambda: self.address,
             lease_s=config.etcd_lease_seconds,
             clock=clock,
+            connect=self._etcd or EtcdClient,
         )
 
     @property

@@ -71,8 +71,9 @@ class EtcdKeeper:
         address: Callable[[], str],
         lease_s: int,
         clock: Clock,
+        connect: Callable[[EtcdAccess], EtcdClient] = EtcdClient,
     ) -> None:
-        self._client = EtcdClient(access)
+        self._client = connect(access)
         self._prefix = prefix.rstrip("/").encode() + b"/"
         self._leader_key = self._prefix + b"leader"
         self._members_prefix = self._prefix + b"members/"
