@@ -14,7 +14,7 @@ EXTRAS  := dev,spark,compression,docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-pure check format peers bench soak simulation docs wheels test-pythons clean
+.PHONY: help demo test test-compiled test-sources test-pure check format peers bench soak simulation docs wheels test-pythons clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -35,8 +35,12 @@ $(DEMO): $(SOURCES) $(HOT)
 demo: $(DEMO) ## the main job end to end, on free ports in a temporary directory
 	@$(BIN)/python -m rocketq.cli.demo
 
-test: $(STAMP) ## the whole suite, on the compiled modules and on their sources
+test: test-compiled test-sources ## the whole suite, on the compiled modules and on their sources
+
+test-compiled: $(STAMP)
 	@$(BIN)/python -m pytest -q -m 'not slow and not peers'
+
+test-sources: $(STAMP)
 	@ROCKETQ_PURE=1 $(BIN)/python -m pytest -q -m 'not slow and not peers and not spark' \
 		tests/common tests/message tests/remoting tests/filter tests/store tests/broker \
 		tests/client/producer tests/spark/read/test_arrow.py \

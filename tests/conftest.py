@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,14 @@ def pytest_report_header() -> str | None:
     if compiled_modules() or os.environ.get("ROCKETQ_PURE") == "1":
         return None
     return "rocketq is not compiled here: the suite runs on the sources (see docs/compiled.md)"
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write down what failed where somebody wants to run it again, alone."""
+    file = os.environ.get("ROCKETQ_FAILED_TESTS")
+    if file and report.failed:
+        with Path(file).open("a") as failed:
+            failed.write(f"{report.nodeid}\n")
 
 
 @pytest.fixture(autouse=True)
