@@ -1,6 +1,7 @@
 """The command line: one seed, or many, each in a process of its own."""
 
 import argparse
+import gc
 import logging
 import os
 import pickle
@@ -74,6 +75,9 @@ def run_apart(plan: Plan, *, mutant: str | None = None, verbose: bool = False) -
         logging.basicConfig(
             level=logging.INFO if verbose else logging.CRITICAL, format="%(name)s %(message)s"
         )
+        # What is dead stays where it is: collecting it would run its `finally` blocks. And the
+        # process does not live long enough to run out of memory.
+        gc.disable()
         try:
             if mutant is not None:
                 MUTANTS[mutant]()

@@ -77,7 +77,7 @@ def run(plan: Plan) -> Outcome:
             simulated_s=loop.time(),
             real_s=time.perf_counter() - began,
             steps=loop.steps,
-            counts=cluster.counts,
+            counts=cluster.counts | {"messages stored twice": _doubled(history)},
             history=history,
         )
 
@@ -209,6 +209,12 @@ async def _retried(ask: Callable[[], Awaitable[T]]) -> T:
         except RocketqError:
             await asyncio.sleep(3)
     return await ask()
+
+
+def _doubled(history: History) -> int:
+    """How often a producer sent something again that was there already."""
+    keys = [key for messages in history.final.values() for _, key in messages]
+    return len(keys) - len(set(keys))
 
 
 async def _fault_of(slave: str) -> str:

@@ -252,6 +252,10 @@ class MessageStore(StoredMessages):
         await enter(running("store removal of deleted queues", self._removal.run))
         await enter(running("store flush of queues", self._derived.run))
         await enter(running("store flush of the log", self._flush.run))
+        if self.recovery.lost_from is not None and self._is_copy:
+            # A master steps over what the power took. Of a copy it would say that it has
+            # everything up to its end; what lies behind the gap, others have as well.
+            await self._cut(self.recovery.lost_from, "the power took what comes next")
         logger.info(
             "store %s is open: log %d to %d, %d queues",
             self.config.root,
@@ -408,12 +412,20 @@ class MessageStore(StoredMessages):
     async def _truncate(self, position: int) -> None:
         """Cut off the end of the log, and all that was derived from it. Nobody writes to it."""
         assert self._role is BrokerRole.SLAVE, self._role
+        await self._cut(position, "its master has never had them")
+
+    @property
+    def _is_copy(self) -> bool:
+        """Whether what is missing here comes from others."""
+        return self.is_controlled or self._role is BrokerRole.SLAVE
+
+    async def _cut(self, position: int, why: str) -> None:
         await self._mending.idle()
         async with self._derived.held():
             await self._flush.idle()
             logger.warning(
-                "the log is cut at %d, %d bytes before its end: its master has never had them",
-                *(position, self._log.end - position),
+                "the log is cut at %d, %d bytes before its end: %s",
+                *(position, self._log.end - position, why),
             )
             self._reader.forget_segment()
             self._queues.cut_at(position)

@@ -13,6 +13,7 @@ from rocketq.message.message import Message
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import MessageStore, PutStatus
 from rocketq.store.config import BrokerRole, FlushDiskType
+from rocketq.store.files.disk import Disk
 from rocketq.store.replication.frames import encode_head
 from tests.client.cutting_proxy import CuttingProxy
 from tests.store.disks import FaultyDisk, SlowDisk
@@ -214,6 +215,33 @@ async def test_a_connection_cut_anywhere_costs_nothing(tmp_path: Path) -> None:
                 assert read_everything(slave) == read_everything(master)
         finally:
             await proxy.stop()
+
+
+async def test_a_slave_copies_again_what_the_power_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing in the middle of its log is not what it says that it has."""
+    async with master_store(tmp_path / "master") as master:
+        async with slave_store(tmp_path / "slave", address_of(master)) as (slave, _):
+            fill(master, 3)
+            await equal(master, slave)
+            await slave.flush()
+            slave._write_checkpoint()
+            flushed = slave.max_physical_offset
+            fill(master, 5)
+            await equal(master, slave)
+            shutil.copytree(tmp_path / "slave", tmp_path / "again")
+        path = tmp_path / "again" / "commitlog" / f"{0:020d}"
+        data = bytearray(path.read_bytes())
+        data[flushed : flushed + 64] = bytes(64)
+        path.write_bytes(data)
+        monkeypatch.setattr(Disk, "boot_id", lambda disk: b"another boot    ")
+        config = small_config(tmp_path / "again", broker_role=BrokerRole.SLAVE)
+        async with MessageStore(config) as again:
+            assert again.max_physical_offset == flushed
+        async with slave_store(tmp_path / "again", address_of(master)) as (again, _):
+            await equal(master, again)
+            assert read_everything(again) == read_everything(master)
 
 
 async def test_a_record_is_never_made_of_two(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class RecoveryReport:
     cut_from: int | None = None
     """Where a torn record was cut off."""
     damages: list[Damage] = field(default_factory=list)
+    lost_from: int | None = None
+    """Where damage begins that lies behind what was flushed: there the power took something."""
     rebuilt_queues: list[str] = field(default_factory=list)
     set_aside: list[Path] = field(default_factory=list)
     """Where that is kept which lay behind the end and might be missed."""
@@ -138,6 +140,10 @@ class Recovery:
                 for damage in report.damages:
                     queue.forget_between(damage.position, damage.end)
         self._dispatcher.position = report.end
+        if report.may_lack_its_end:
+            kept = self._log_kept()
+            lost = [each.position for each in report.damages if kept <= each.position < report.end]
+            report.lost_from = min(lost, default=None)
         return report
 
     def _note_durable(self, report: RecoveryReport) -> None:
