@@ -393,6 +393,21 @@ async def test_a_crash_loses_no_timer(
         assert {int(body) for body in services.bodies("orders")} == set(range(len(delays)))
 
 
+async def test_the_first_timers_survive_a_crash_before_anything_was_saved(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path / "store", clock) as services:
+        services.timers.load()
+        services.put("orders", b"first", TIMER_DELAY_MS="2000")
+        services.timers.place()
+        _copy(tmp_path / "store", tmp_path / "copy")
+    clock.advance(10_000)
+    async with opened(tmp_path / "copy", clock) as services:
+        services.timers.load()
+        drain(services)
+        assert services.bodies("orders") == [b"first"]
+
+
 async def test_with_sync_flush_timers_run_by_themselves(tmp_path: Path) -> None:
     sync: dict[str, object] = {
         "flush_disk_type": FlushDiskType.SYNC_FLUSH,

@@ -206,6 +206,7 @@ class TimerMessages:
         self._read_ms = read_ms - read_ms % self._precision_ms
         if not progress.read_ms:
             self._saved = progress._replace(read_ms=self._read_ms)
+            self._begin()
         last_unit = replay(
             self._log, self._wheel, progress.log_flushed, self._read_ms, self._is_whole
         )
@@ -216,6 +217,16 @@ class TimerMessages:
             logger.info(
                 "timers: delivered up to %d, %d messages to be placed", self._read_ms, waiting
             )
+
+    def _begin(self) -> None:
+        """Write down since when there are timers, before the first is placed.
+
+        A start that does not find it takes everything before itself for delivered.
+        """
+        try:
+            self._checkpoint.write(self._saved)
+        except OSError as error:
+            logger.error("the progress of timers cannot be written: %s", error)
 
     def _is_whole(self, unit: TimerUnit) -> bool:
         message = self._store.message_at(unit.position)

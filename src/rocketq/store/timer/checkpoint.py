@@ -59,7 +59,8 @@ class TimerCheckpoint:
 
     def write(self, progress: TimerProgress) -> None:
         """May run in another thread; raises `OSError`."""
-        if not self._path.exists() or self._path.stat().st_size < _PAGE:
+        is_new = not self._path.exists() or self._path.stat().st_size < _PAGE
+        if is_new:
             self._disk.remove(self._path)
             self._disk.create(self._path, _PAGE, reserve=False)
         descriptor = self._disk.open(self._path)
@@ -68,3 +69,5 @@ class TimerCheckpoint:
             self._disk.sync(descriptor)
         finally:
             self._disk.close(descriptor)
+        if is_new:
+            self._disk.sync_folder(self._path.parent)

@@ -111,7 +111,8 @@ class TimerWheel:
 
     def write(self, pages: list[tuple[int, bytes]]) -> None:
         """Bring pages to the disk. May run in another thread; raises `OSError`."""
-        if not self._path.exists() or self._path.stat().st_size == 0:
+        is_new = not self._path.exists() or self._path.stat().st_size == 0
+        if is_new:
             self._disk.remove(self._path)
             self._disk.create(self._path, WHEEL_SIZE, reserve=False)
         descriptor = self._disk.open(self._path)
@@ -121,6 +122,8 @@ class TimerWheel:
             self._disk.sync(descriptor)
         finally:
             self._disk.close(descriptor)
+        if is_new:
+            self._disk.sync_folder(self._path.parent)
 
     def dirty_again(self, pages: list[tuple[int, bytes]]) -> None:
         """What could not be written has to be written next time."""
