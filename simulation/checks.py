@@ -51,7 +51,9 @@ def nothing_acknowledged_is_lost(history: History, shape: Shape) -> Iterator[str
 
 def _may_be_lost(send: Send, history: History) -> bool:
     return any(
-        incident.lost_power and 0 <= incident.at_s - send.ended_s <= _UNFLUSHED_S
+        incident.lost_power
+        and send.ended_s <= incident.until_s
+        and incident.at_s - send.ended_s <= _UNFLUSHED_S
         for incident in history.incidents
     )
 

@@ -56,6 +56,39 @@ def test_what_could_not_be_written_is_taken_back(tmp_path: Path) -> None:
     assert log.read(0) is None
 
 
+class FolderDisk(Disk):
+    """Remembers which directories were synced."""
+
+    def __init__(self) -> None:
+        self.folders: set[Path] = set()
+
+    def sync_folder(self, folder: Path) -> None:
+        self.folders.add(folder)
+        super().sync_folder(folder)
+
+
+def test_what_is_durable_has_a_durable_name(tmp_path: Path) -> None:
+    """A file whose name a loss of power takes is gone, with all the timers in it."""
+    disk = FolderDisk()
+    log = TimerLog(tmp_path / "timerlog", FILE_SIZE, disk)
+    log.load()
+    log.add(unit(1_000))
+    log.write()
+    log.sync(0)
+    assert disk.folders == {tmp_path / "timerlog", tmp_path}
+
+    disk.folders.clear()
+    wheel = TimerWheel(tmp_path / "timerwheel", 1_000, disk)
+    wheel.put(1_000, Slot(0, 0, 1))
+    wheel.write(wheel.take_dirty())
+    assert disk.folders == {tmp_path}
+
+    disk.folders.clear()
+    (tmp_path / "config").mkdir()
+    TimerCheckpoint(tmp_path / "config" / "timercheck", disk).write(TimerProgress(read_ms=1_000))
+    assert disk.folders == {tmp_path / "config"}
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     slots=st.lists(st.integers(0, 9), min_size=1, max_size=60),

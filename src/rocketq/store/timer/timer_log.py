@@ -145,6 +145,7 @@ class TimerLog:
             segment = self._segments.find(at)
             if segment is None:
                 segment = self._segments.create(at - at % self._segments.file_size)
+                segment.new_folder = segment.path.parent
                 segment.hold_open()
             piece = view[: segment.end - at]
             segment.write(piece, at)
