@@ -78,7 +78,7 @@ from rocketq.broker.replication.controllers import Controllers
 from rocketq.broker.replication.master_location import LogSearch, MasterLocation, MasterSearch
 from rocketq.broker.replication.metadata_sync import MetadataSync
 from rocketq.broker.replication.reading import Reading
-from rocketq.broker.replication.role import Role, RoleHolder, first_role
+from rocketq.broker.replication.role import Role, RoleHolder, first_role, warn_of_no_waiting
 from rocketq.broker.replication.services import RoleServices
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.runtime_info import RuntimeInfo
@@ -276,6 +276,7 @@ class Broker:
 
         # What the broker is.
         roles = RoleHolder(first_role(config, self._store_config))
+        warn_of_no_waiting(roles.current, self._store_config)
         location = MasterLocation(live)
         is_controlled = config.enable_controller_mode
 

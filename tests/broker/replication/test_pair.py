@@ -390,11 +390,11 @@ def test_a_master_has_the_id_0_whatever_the_file_says() -> None:
     assert first_role(BrokerConfig(broker_id=7), StoreConfig()).broker_id == 0
 
 
-def test_a_sync_master_that_waits_for_nobody_is_warned_about(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_sync_master_that_waits_for_nobody_is_warned_about_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first_role(BrokerConfig(), StoreConfig(broker_role=BrokerRole.SYNC_MASTER))
-    assert "waits for no slave" in caplog.text
+    async with broker(tmp_path / "one", "", broker_role=BrokerRole.SYNC_MASTER):
+        assert caplog.text.count("waits for no slave") == 1
     caplog.clear()
-    first_role(BrokerConfig(), StoreConfig(**SYNC))
-    assert not caplog.records
+    async with broker(tmp_path / "two", "", **SYNC):
+        assert "waits for no slave" not in caplog.text

@@ -45,16 +45,20 @@ def first_role(config: BrokerConfig, store: StoreConfig) -> Role:
     if config.enable_controller_mode:
         return Role(BrokerRole.SLAVE, NO_ID)
     if store.broker_role is not BrokerRole.SLAVE:
-        if store.broker_role is BrokerRole.SYNC_MASTER and store.in_sync_replicas <= 1:
-            logger.warning(
-                "brokerRole=SYNC_MASTER with inSyncReplicas=%d waits for no slave, as in RocketMQ "
-                "5: the master itself counts. Set inSyncReplicas=2 to wait for one",
-                store.in_sync_replicas,
-            )
         return Role(store.broker_role, MASTER_ID)  # whatever brokerId says, as in RocketMQ
     if config.broker_id <= MASTER_ID:
         raise ConfigError(f"brokerId={config.broker_id}: Slave's brokerId must be > 0")
     return Role(store.broker_role, config.broker_id)
+
+
+def warn_of_no_waiting(role: Role, store: StoreConfig) -> None:
+    """Say what nobody expects of a SYNC_MASTER."""
+    if role.kind is BrokerRole.SYNC_MASTER and store.in_sync_replicas <= 1:
+        logger.warning(
+            "brokerRole=SYNC_MASTER with inSyncReplicas=%d waits for no slave, as in RocketMQ "
+            "5: the master itself counts. Set inSyncReplicas=2 to wait for one",
+            store.in_sync_replicas,
+        )
 
 
 RoleListener = Callable[[Role], None]
