@@ -3,7 +3,7 @@
 import asyncio
 
 from rocketq.controller.keeper.neighbour import process_gone
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 class Listener:
@@ -39,7 +39,7 @@ async def test_only_a_process_that_was_there_can_be_gone() -> None:
     await eventually(lambda: len(listener.accepted) == 2)
     assert not watching.done()
     listener.end()
-    await asyncio.wait_for(watching, 10)
+    await asyncio.wait_for(watching, PATIENCE_S)
 
 
 async def test_who_was_never_there_is_not_gone() -> None:

@@ -182,11 +182,11 @@ async def test_a_short_pause_of_the_leader_kills_no_broker(etcd: Etcd, tmp_path:
         async with wire_brokers(only.address, 2) as brokers:
             await a_set(brokers, only)
             for each in brokers:
-                each.timeout_ms = 600
+                each.timeout_ms = 2_500
             async with beating(brokers, processes):
                 await asyncio.sleep(0.2)
                 only.pause()
-                await asyncio.sleep(1.3)
+                await asyncio.sleep(3)
                 only.go_on()
                 await leader_of(processes)
                 await asyncio.sleep(1)

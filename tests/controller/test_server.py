@@ -25,7 +25,7 @@ from tests.controller.wire_broker import (
     running_controller,
     wire_brokers,
 )
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 async def test_brokers_join_and_the_first_becomes_master(tmp_path: Path) -> None:
@@ -64,14 +64,14 @@ async def test_a_master_whose_connection_closes_is_replaced_at_once(tmp_path: Pa
         await first.share(master, second)
 
         await first.hang_up()
-        await asyncio.wait_for(second.told.wait(), 10)
+        await asyncio.wait_for(second.told.wait(), PATIENCE_S)
 
         notice, in_sync = second.notices[-1]
         assert notice.master_broker_id == 2
         assert notice.master_address == second.address
         assert notice.master_epoch == 2
         assert in_sync == SyncStateSet(sync_state_set=[2], sync_state_set_epoch=3)
-        await asyncio.wait_for(third.told.wait(), 10)
+        await asyncio.wait_for(third.told.wait(), PATIENCE_S)
         assert (await third.master()).master_broker_id == 2
         assert not first.notices[1:]
 
@@ -85,7 +85,7 @@ async def test_a_silent_master_is_replaced_when_its_time_is_up(tmp_path: Path) -
         first.timeout_ms = 300
         await first.beat()
         last = asyncio.get_running_loop().time()
-        await asyncio.wait_for(second.told.wait(), 10)
+        await asyncio.wait_for(second.told.wait(), PATIENCE_S)
         assert asyncio.get_running_loop().time() - last >= 0.3
         assert (await second.master()).master_broker_id == 2
 
@@ -128,7 +128,7 @@ async def test_a_set_without_master_elects_the_first_in_sync_that_comes_back(
         assert (await third.master()).master_epoch == headless
 
         await second.beat()
-        await asyncio.wait_for(third.told.wait(), 10)
+        await asyncio.wait_for(third.told.wait(), PATIENCE_S)
         assert (await third.master()).master_broker_id == 2
         assert (await third.master()).master_epoch == 3
 

@@ -141,9 +141,10 @@ class History:
         queue_id: int,
         at: int,
         note: Callable[[Place, bytes], None],
+        within_s: float = 2.0,
     ) -> int:
         request = pull_request(TOPIC, at, queue_id=queue_id, max_msg_nums=1000)
-        reply = await client.call(address, request, 2.0)
+        reply = await client.call(address, request, within_s)
         if reply.code == ResponseCode.SUCCESS:
             for message in decode_records(reply.body):
                 note((queue_id, message.queue_offset), message.body)
@@ -198,7 +199,7 @@ class History:
                 at, following = -1, 0
                 while following != at:
                     at = following
-                    following = await self._pull(client, address, queue_id, at, note)
+                    following = await self._pull(client, address, queue_id, at, note, 30.0)
         finally:
             await client.close()
         wrong = list(self.wrong)

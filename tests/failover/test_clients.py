@@ -32,7 +32,7 @@ async def test_sends_and_reads_go_on_with_the_next_master(
         faulted_at = float("inf")
         stop = asyncio.Event()
         async with (
-            Producer("producers", namesrv=brokers.namesrv, send_timeout_s=10) as producer,
+            Producer("producers", namesrv=brokers.namesrv, send_timeout_s=30) as producer,
             PushConsumer(
                 "consumers",
                 namesrv=brokers.namesrv,

@@ -20,12 +20,13 @@ LOST = 5_000
 
 def _lose_the_end(folder: Path, log_end: int) -> None:
     """What a machine without power leaves: the file is as long as before, its end is empty."""
-    first = folder / "commitlog" / f"{log_end // FILE_SIZE * FILE_SIZE:020d}"
-    with open(first, "r+b") as log:
-        begin = log_end % FILE_SIZE - LOST
-        assert begin > 0
-        log.seek(begin)
-        log.write(bytes(FILE_SIZE - begin))
+    begin = log_end - LOST
+    while begin < log_end:
+        at = begin % FILE_SIZE
+        with open(folder / "commitlog" / f"{begin - at:020d}", "r+b") as log:
+            log.seek(at)
+            log.write(bytes(FILE_SIZE - at))
+        begin += FILE_SIZE - at
 
 
 @pytest.mark.parametrize("count", [1, 3])

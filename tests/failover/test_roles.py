@@ -82,6 +82,9 @@ async def group(root: Path, count: int = 2) -> AsyncIterator[Group]:
                         controller_addr=decider.address,
                         all_ack_in_sync_state_set=True,
                         broker_heartbeat_interval=100,
+                        # Nobody is to lose its role because the machine is busy.
+                        controller_heart_beat_timeout_mills=60_000,
+                        master_lease_timeout=30_000,
                         timer_precision_ms=100,
                         message_delay_level="1s 2s",
                     )

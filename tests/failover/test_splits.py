@@ -109,8 +109,12 @@ async def test_without_waiting_for_all_the_lease_alone_ends_acknowledgements(
     ):
         address = await brokers.complete()
         epoch, _, _ = await brokers.newest_reign()
-        reply = await client.call(address, send_request(TOPIC, b"one", 0), 5.0)
-        assert reply.code == ResponseCode.SUCCESS
+
+        async def is_taken() -> bool:
+            reply = await client.call(address, send_request(TOPIC, b"one", 0), 5.0)
+            return reply.code == ResponseCode.SUCCESS
+
+        await eventually(is_taken, "the master to take messages")
         brokers.to_controller[address].lose_everything()
 
         async def is_fenced() -> bool:

@@ -38,7 +38,11 @@ from tests.broker.replication.pairs import (
 )
 from tests.waiting import eventually
 
-SYNC: dict[str, Any] = {"broker_role": BrokerRole.SYNC_MASTER, "in_sync_replicas": 2}
+SYNC: dict[str, Any] = {
+    "broker_role": BrokerRole.SYNC_MASTER,
+    "in_sync_replicas": 2,
+    "slave_timeout": 30_000,  # longer than anything takes on a busy machine
+}
 
 
 async def in_step(master: TestBroker, slave: TestBroker) -> None:

@@ -357,8 +357,7 @@ async def test_a_slave_that_does_not_read_holds_up_nobody(tmp_path: Path) -> Non
         master_store(
             tmp_path / "master",
             mapped_file_size_commit_log=8 << 20,
-            broker_role=BrokerRole.SYNC_MASTER,
-            in_sync_replicas=2,
+            **sync_master(),
         ) as master,
         slave_store(
             tmp_path / "slave", address_of(master), mapped_file_size_commit_log=8 << 20
@@ -414,7 +413,12 @@ async def test_flow_control_limits_what_one_second_brings(tmp_path: Path) -> Non
 
 
 def sync_master(**settings: Any) -> dict[str, Any]:
-    return {"broker_role": BrokerRole.SYNC_MASTER, "in_sync_replicas": 2, **settings}
+    return {
+        "broker_role": BrokerRole.SYNC_MASTER,
+        "in_sync_replicas": 2,
+        "slave_timeout": 30_000,  # longer than anything takes on a busy machine
+        **settings,
+    }
 
 
 async def test_a_sender_is_answered_by_the_report_itself(tmp_path: Path) -> None:
