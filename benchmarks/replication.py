@@ -145,6 +145,7 @@ def copy(folder: Path, size: int) -> dict[str, object]:
         batches = "produce --mode batch --threads 4 --batch 32 --size 4096 --warmup 0"
         systems.load(running, f"{batches} --count {size // 4300}")
         end = asyncio.run(_end_of_master())
+        disk = disk_speed(folder)  # and the master's log is on it by then
         words = [sys.executable, "-m", "rocketq.cli", "broker", "-n", running.namesrv]
         settings = {
             "brokerName": "broker-a",
@@ -160,12 +161,27 @@ def copy(folder: Path, size: int) -> dict[str, object]:
         slave = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert slave.stdout is not None
         slave.stdout.readline()
-        return asyncio.run(copied(end))
+        return {**asyncio.run(copied(end)), "disk_mb_per_s": disk}
     finally:
         for process in (slave, master):
             if process is not None:
                 process.terminate()
                 process.wait(60)
+
+
+def disk_speed(folder: Path, size: int = 1 << 30) -> int:
+    """What a plain program writes here, until it is on the disk: MB per second."""
+    os.sync()
+    piece = os.urandom(1 << 20)
+    began = time.monotonic()
+    with open(folder / "plain", "wb") as plain:
+        for _ in range(size // len(piece)):
+            plain.write(piece)
+        plain.flush()
+        os.fsync(plain.fileno())
+    took = time.monotonic() - began
+    (folder / "plain").unlink()
+    return round(size / took / 1e6)
 
 
 async def _end_of_master() -> int:
