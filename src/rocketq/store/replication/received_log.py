@@ -227,6 +227,7 @@ class ReceivedLog:
             )
             self._flush.cut_at(position)
             self._log.cut_at(position)
+            self._stuck_at = -1
 
     def last_record(self) -> tuple[int, memoryview] | None:
         """Where the last whole record begins, and its bytes; None if there is none."""
