@@ -6,6 +6,7 @@ epoch or in two at the same time.
 
 import asyncio
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,10 @@ def _heal(way: ControllerDetour, log: LogDetour) -> None:
     log.lose_everything(is_lost=False)
 
 
-async def _split(brokers: BrokerSet, history: History, cut: object, last_s: float) -> None:
-    assert callable(cut)
+Cut = Callable[[ControllerDetour, LogDetour], None]
+
+
+async def _split(brokers: BrokerSet, history: History, cut: Cut, last_s: float) -> None:
     address = await brokers.complete()
     way, log = brokers.to_controller[address], brokers.to_log[address]
     cut(way, log)
@@ -74,9 +77,7 @@ async def _next_acknowledged(history: History, within_s: float) -> float:
 
 
 @pytest.mark.parametrize("cut", [_lose_controller, _lose_answers, _lose_all])
-async def test_a_master_that_is_cut_off_acknowledges_nothing_more(
-    tmp_path: Path, cut: object
-) -> None:
+async def test_a_master_that_is_cut_off_acknowledges_nothing_more(tmp_path: Path, cut: Cut) -> None:
     async with (
         broker_set(tmp_path, with_detours=True) as brokers,
         stubborn_history(brokers) as history,

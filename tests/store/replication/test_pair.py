@@ -276,6 +276,32 @@ async def test_a_record_is_never_made_of_two(tmp_path: Path) -> None:
             assert read_everything(slave) == read_everything(again)
 
 
+async def test_a_flush_that_ends_after_a_cut_says_nothing_of_what_comes_there(
+    tmp_path: Path,
+) -> None:
+    async with master_store(tmp_path / "master") as master:
+        fill(master, 5)
+        data = memoryview(log_bytes(master, 0, master.max_physical_offset))
+    disk = SlowDisk()
+    config = small_config(
+        tmp_path / "slave",
+        broker_role=BrokerRole.SLAVE,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+    )
+    async with MessageStore(config, disk=disk) as slave:
+        slave.received.append(0, [data])
+        await slave.flush()
+        disk.gate.clear()
+        slave.received.append(len(data), [data[:50]])  # the beginning of one more
+        flushing = asyncio.create_task(slave.flush())
+        await eventually(disk.is_waiting.is_set, "the disk to be waited for")
+        slave.take_role(BrokerRole.ASYNC_MASTER)
+        assert slave.max_physical_offset == len(data)
+        disk.gate.set()
+        await flushing
+        assert slave.flushed_position == len(data)
+
+
 async def test_a_full_disk_of_the_slave_is_waited_for(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with (

@@ -198,7 +198,8 @@ class LogFlush:
     async def flush(self) -> None:
         """Wait until everything that is in the log now is on the disk, or flushing has failed."""
         wanted = self._log.end
-        while self._failure is None and self._log.flushed < wanted:
+        # Less, if some of it is cut off meanwhile.
+        while self._failure is None and self._log.flushed < min(wanted, self._log.end):
             if self._task is None:
                 self._begin()
             if self._task is not None:
