@@ -8,9 +8,11 @@ requests. Requests and answers are little-endian structs as in the kernel's fuse
 """
 
 import ctypes
+import errno
 import os
 import stat
 import struct
+import time
 from enum import IntEnum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -106,6 +108,7 @@ class Mount:
         file system without a device never hears of.
         """
         self.path = path
+        _wait_until_free(device)
         self.descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = f"fd={self.descriptor},rootmode=40000,user_id=0,group_id=0,blksize=512"
         words = (device.encode(), os.fsencode(path), b"fuseblk", 0, options.encode())
@@ -133,6 +136,20 @@ class Mount:
             os.write(self.descriptor, head + body)
         except FileNotFoundError:
             pass  # whoever asked was killed meanwhile
+
+
+def _wait_until_free(device: str) -> None:
+    """Mounted again too early, the file system of before would be found under the device."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.001)
+        else:
+            return
 
 
 def greeting(request: Request) -> bytes:

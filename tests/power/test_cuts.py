@@ -6,6 +6,7 @@ starts.
 
 import asyncio
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,10 @@ async def cuts(
             await lives.end(may_lose_s)
             assert lives.witness.acknowledgements > count
             assert lives.lost_sectors
+        except AssertionError:
+            await broker.kill()
+            shutil.copytree(power.folder, root / "left")  # for whoever looks into it
+            raise
         finally:
             await broker.kill()
 

@@ -30,6 +30,12 @@ SENDERS = 8
 Place = tuple[int, int]
 """A queue, and a number in it."""
 
+_PASSING = (
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
 Note = Callable[[Place, bytes], None]
 
 
@@ -97,11 +103,14 @@ class Witness:
     async def _pull(self, client: RemotingClient, queue_id: int, at: int, note: Note) -> int:
         request = pull_request(TOPIC, at, queue_id=queue_id, max_msg_nums=1000)
         reply = await client.call(self._address, request, 30.0)
-        if reply.code in (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED):
+        if reply.code == ResponseCode.SUCCESS:
             for message in decode_records(reply.body):
                 note((queue_id, message.queue_offset), message.body)
-            return reply.header(PullMessageResponse).next_begin_offset
-        return at
+        elif reply.code not in _PASSING:
+            if reply.code != ResponseCode.TOPIC_NOT_EXIST:
+                self._wrong.append(f"a pull from {queue_id} at {at} got {reply.code}")
+            return at
+        return reply.header(PullMessageResponse).next_begin_offset
 
     async def check(self, dark_at: float, may_lose_s: float) -> None:
         """Compare with what the broker has, after its power went at `dark_at`."""

@@ -27,7 +27,7 @@ def write_atomically(
     At every instant either the old or the new content is complete on the disk under one
     of the two names.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "wb") as file:
         if isinstance(data, bytes):
@@ -74,6 +74,18 @@ def read_with_backup(path: Path, decode: Callable[[bytes], T]) -> T | None:
 def backup_of(path: Path) -> Path:
     """Where the content before the last change is kept."""
     return path.with_name(path.name + ".bak")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a directory, and those above it that are missing, for good.
+
+    Its name lives in the directory above: until that is synced, a loss of power can take the name,
+    and with it whatever was synced below.
+    """
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

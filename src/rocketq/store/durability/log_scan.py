@@ -36,6 +36,7 @@ from rocketq.store.files.segments import Segments
 logger = logging.getLogger(__name__)
 
 _MAGIC_START: Final = b"\xda\xa3\x20"
+MAGIC_SIZE: Final = 4
 _PIECE: Final = 1 << 20
 _REASONS: Final = {
     MISPLACED: "the record says it lies elsewhere",
@@ -165,6 +166,15 @@ class LogPass:
         logger.error("%s", damage)
         self.damages.append(damage)
         self.position = position
+
+
+def magic_numbers(segment: Segment, start: int, stop: int) -> Iterator[int]:
+    """Where a part of a file has what records begin with, four bytes behind their start."""
+    piece = bytes(segment.slice(start, stop - start)) if start < stop else b""
+    at = piece.find(_MAGIC_START)
+    while at >= 0:
+        yield start + at
+        at = piece.find(_MAGIC_START, at + 1)
 
 
 class LogScan(LogPass):

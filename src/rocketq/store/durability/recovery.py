@@ -27,7 +27,15 @@ from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.checkpoint import Checkpoint
-from rocketq.store.durability.log_scan import Damage, Found, LogPass, LogReplay, LogScan
+from rocketq.store.durability.log_scan import (
+    MAGIC_SIZE,
+    Damage,
+    Found,
+    LogPass,
+    LogReplay,
+    LogScan,
+    magic_numbers,
+)
 from rocketq.store.durability.replay import NEVER, Replay
 from rocketq.store.files.aside import Aside
 from rocketq.store.files.segment import Segment
@@ -129,6 +137,7 @@ class Recovery:
         self._queues.remove_earlier_lives(self._beginnings.marks())
         self._read(report)
         self._set_aside(report)
+        self._make_damages_last(report)
         self._log.end_at(report.end)
         self._note_durable(report)
         self._queues.set_log_range(self._log.min_offset, report.end)
@@ -322,6 +331,27 @@ class Recovery:
             if kept is not None:
                 logger.error("what lies behind the end of the log, %d, is kept in %s", start, kept)
                 report.set_aside.append(kept)
+
+    def _make_damages_last(self, report: RecoveryReport) -> None:
+        """See to it that what is stepped over now is stepped over at every later start.
+
+        What was not flushed is looked at more closely than what was: a record whose end is missing
+        would pass once it lies among what was flushed. By then its number is another's.
+        """
+        flushed = self._complete_from()
+        aside = Aside(self._config.root)
+        for damage in report.damages:
+            for segment in self._log.segments:
+                start = max(damage.position, flushed, segment.start)
+                end = min(damage.end, report.end, segment.end)
+                marks = list(magic_numbers(segment, start, end))
+                if marks:
+                    kept = aside.copy_from(segment, start, end)
+                    assert kept is not None
+                    logger.error("the bytes at %d are kept in %s", start, kept)
+                    report.set_aside.append(kept)
+                for at in marks:
+                    segment.write_zeros(at, MAGIC_SIZE)
 
     def _judge_end(self, report: RecoveryReport) -> None:
         """Tell a torn record, which nobody was promised, from the loss of what was durable."""

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from rocketq.common.files import make_folder
 from rocketq.store.files.segment import Segment
 
 FOLDER_NAME: Final = "aside"
@@ -33,9 +34,9 @@ class Aside:
         self._sync(goal.parent)
         return goal
 
-    def copy_from(self, segment: Segment, position: int) -> Path | None:
+    def copy_from(self, segment: Segment, position: int, end: int | None = None) -> Path | None:
         """Copy what a file holds from a position on; None if that is nothing but zeros."""
-        ranges = segment.data_ranges(position, segment.end)
+        ranges = segment.data_ranges(position, segment.end if end is None else end)
         if not any(any(segment.slice(start, end - start)) for start, end in ranges):
             return None
         goal = self._free_name(f"commitlog-{position:020d}")
@@ -52,7 +53,7 @@ class Aside:
         return goal
 
     def _free_name(self, name: str) -> Path:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         goal = self._folder / name
         number = 0
         while goal.exists():

@@ -11,6 +11,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from rocketq.common.files import make_folder
 from rocketq.store.errors import StoreLocked
 
 # POSIX locks do not protect a process from itself: a second store opened by this process on the
@@ -28,7 +29,7 @@ class DirectoryLock:
 
     def acquire(self) -> None:
         """Take the lock, or say that somebody else has it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         if self._path.exists():
             # Closing any descriptor of a file drops this process's locks on it, so nothing is
             # opened that this process has locked already.

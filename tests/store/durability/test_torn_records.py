@@ -1,0 +1,36 @@
+"""A record that lost its end with the power is no message, at this start and at every later one."""
+
+import shutil
+from pathlib import Path
+
+from rocketq.store import MessageStore
+from tests.store.support import bodies, message, small_config
+
+
+async def test_a_torn_record_does_not_take_the_number_of_a_later_message(tmp_path: Path) -> None:
+    """What was found among what was not flushed is not taken for whole once it is flushed."""
+    root, after_cut = tmp_path / "running", tmp_path / "after"
+    async with MessageStore(small_config(root)) as store:
+        assert store.append(message(b"before")).is_stored
+        torn = store.append(message(b"torn", tags="T"))
+        assert store.append(message(b"behind", queue_id=1)).is_stored
+        shutil.copytree(root, after_cut)
+    with open(after_cut / "commitlog" / f"{0:020d}", "r+b") as log:
+        # A sector of zeros where the properties end; the body is whole.
+        log.seek(torn.physical_offset + torn.size - 6)
+        log.write(bytes(6))
+    shutil.rmtree(after_cut / "consumequeue")  # nothing of it had been synced yet
+
+    async with MessageStore(small_config(after_cut)) as store:
+        assert [damage.position for damage in store.damages] == [torn.physical_offset]
+        assert bodies(store) == [b"before"]
+        assert bodies(store, queue_id=1) == [b"behind"]
+        later = store.append(message(b"later"))
+        assert later.queue_offset == 1
+    # All of the log is flushed now. Queues are made again from it, as they are when they are lost.
+    shutil.rmtree(after_cut / "consumequeue")
+    async with MessageStore(small_config(after_cut)) as store:
+        assert bodies(store) == [b"before", b"later"]
+        assert bodies(store, queue_id=1) == [b"behind"]
+    (kept,) = (after_cut / "aside").iterdir()
+    assert b"torn" in kept.read_bytes()
