@@ -55,7 +55,13 @@ class EtcdSet(BrokerSet):
 
 @asynccontextmanager
 async def etcd_set(
-    root: Path, *, seed: int, nodes: int = 3, controllers: int = 2, brokers: int = 3
+    root: Path,
+    *,
+    seed: int,
+    nodes: int = 3,
+    controllers: int = 2,
+    brokers: int = 3,
+    **settings: object,
 ) -> AsyncIterator[EtcdSet]:
     async with AsyncExitStack() as stack:
         etcd = stack.enter_context(running_etcd(root / "etcd", nodes))
@@ -92,6 +98,7 @@ async def etcd_set(
                 ";".join(each.address for each in detours.values()),
                 "tests.failover.shifted_clock",
                 brokerIP2=log.host,
+                **settings,
             )
             made.members.append(member)
             stack.callback(member.end)

@@ -159,6 +159,10 @@ class History:
         if before != body:
             self.wrong.append(f"{place} was {what} to {before[:8]!r} and to {body[:8]!r}")
 
+    def note_acknowledged(self, place: Place, body: bytes) -> None:
+        """What somebody else was told, who sends to the same topic."""
+        self._note(self.acknowledged, place, body, "given")
+
     # The verdict
 
     async def next_acknowledged(self, within_s: float) -> float:

@@ -15,10 +15,10 @@ async def test_a_torn_record_does_not_take_the_number_of_a_later_message(tmp_pat
         torn = store.append(message(b"torn", tags="T"))
         assert store.append(message(b"behind", queue_id=1)).is_stored
         shutil.copytree(root, after_cut)
-    with open(after_cut / "commitlog" / f"{0:020d}", "r+b") as log:
-        # A sector of zeros where the properties end; the body is whole.
-        log.seek(torn.physical_offset + torn.size - 6)
-        log.write(bytes(6))
+    log = after_cut / "commitlog" / f"{0:020d}"
+    end = torn.physical_offset + torn.size
+    # A sector of zeros where the properties end; the body is whole.
+    log.write_bytes(log.read_bytes()[: end - 6] + bytes(6) + log.read_bytes()[end:])
     shutil.rmtree(after_cut / "consumequeue")  # nothing of it had been synced yet
 
     async with MessageStore(small_config(after_cut)) as store:
