@@ -14,9 +14,12 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,10 +50,11 @@ BROKERS_OF_A_TOPIC = 10
 TOPICS_OF_A_BROKER = 50
 REPLICAS = 3
 WINDOW = 64
+REST_S = 10.0
 
 
 @contextmanager
-def server(kind: str) -> Iterator[Running]:
+def server(kind: str, *words: str) -> Iterator[Running]:
     """`rocketq namesrv`, `broker` or `controller` on a free port."""
     folder = tempfile.mkdtemp(prefix="rocketq-metadata-")
     command = [sys.executable, "-m", "rocketq.cli", kind, "--port", "0"]
@@ -60,6 +64,7 @@ def server(kind: str) -> Iterator[Running]:
         "broker": ["--set", f"storePathRootDir={folder}"],
         "controller": ["--dir", folder],
     }[kind]
+    command += words
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder
     )
@@ -255,8 +260,113 @@ async def _join(pipe: Pipe, number: int, replica: int) -> None:
         pipe.leave(frame(Command.request(elected)))
 
 
+async def _until_it_leads(pipe: Pipe, spare_set: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return await _join(pipe, spare_set, 1)
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
+
+
 def _address(number: int, replica: int) -> str:
     return f"10.{number >> 8}.{number & 255}.{replica}:10911"
+
+
+# etcd
+
+
+class Etcd:
+    """One node of etcd, and what it says of itself."""
+
+    def __init__(self, endpoint: str, pid: int) -> None:
+        self.endpoint = endpoint
+        self.pid = pid
+
+    def figure(self, name: str) -> float:
+        with urllib.request.urlopen(f"http://{self.endpoint}/metrics", timeout=10) as page:
+            found = re.search(rf"^{name} (\S+)$", page.read().decode(), re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    def writes(self) -> float:
+        return self.figure("etcd_server_proposals_committed_total")
+
+    def answers(self) -> bool:
+        try:
+            return self.figure("etcd_server_has_leader") == 1
+        except OSError:
+            return False
+
+
+@contextmanager
+def running_etcd() -> Iterator[Etcd]:
+    with socket.socket() as one, socket.socket() as two:
+        for each in (one, two):
+            each.bind(("127.0.0.1", 0))
+        clients, peers = (f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two))
+    with tempfile.TemporaryDirectory(prefix="rocketq-metadata-etcd-") as folder:
+        process = subprocess.Popen(
+            [
+                *("etcd", "--name", "e", "--data-dir", folder),
+                *("--listen-client-urls", f"http://{clients}"),
+                *("--advertise-client-urls", f"http://{clients}"),
+                *("--listen-peer-urls", f"http://{peers}"),
+                *("--initial-advertise-peer-urls", f"http://{peers}"),
+                *("--initial-cluster", f"e=http://{peers}"),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            etcd = Etcd(clients, process.pid)
+            deadline = time.monotonic() + 30
+            while not etcd.answers() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            yield etcd
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+async def controller_on_etcd(sets: int, count: int) -> None:
+    """What of all this gets to etcd: decisions, and the lease of the one who leads."""
+    with running_etcd() as etcd, server("controller", "--etcd", etcd.endpoint) as running:
+        measured = Measured(running)
+        members = [
+            (number, replica) for number in range(sets) for replica in range(1, REPLICAS + 1)
+        ]
+        pipes = await connect_many(running.namesrv, len(members))
+        (spare,) = await connect_many(running.namesrv, 1)
+        await _until_it_leads(spare, sets)
+        writes, size = etcd.writes(), etcd.figure("etcd_mvcc_db_total_size_in_use_in_bytes")
+        cpu, own = process_cpu_s(etcd.pid), cpu_s(running)
+        for (number, replica), pipe in zip(members, pipes, strict=True):
+            await _join(pipe, number, replica)
+        cost = (cpu_s(running) - own) / sets * 1e6
+        etcd_cost = (process_cpu_s(etcd.pid) - cpu) / sets * 1e6
+        grown = etcd.figure("etcd_mvcc_db_total_size_in_use_in_bytes") - size
+        measured.say(
+            f"a set of {REPLICAS} that joins, on etcd",
+            cost,
+            f"{(etcd.writes() - writes) / sets:.1f} writes, {etcd_cost:.0f} us and "
+            f"{grown / sets / 1024:.1f} KB of etcd, history included",
+        )
+        beats = [frame(_sign_of_life(*member)) for member in members]
+        writes, began = etcd.writes(), time.monotonic()
+        cost = await measured.cost(pipes, beats, count)
+        measured.say("a sign of life, on etcd", cost)
+        cpu = process_cpu_s(etcd.pid)
+        await asyncio.sleep(REST_S)
+        elapsed = time.monotonic() - began
+        share = (process_cpu_s(etcd.pid) - cpu) / REST_S * 100
+        print(
+            f"{'':10} {etcd.writes() - writes:.0f} writes in {elapsed:.0f} s with "
+            f"{2 * count:,} signs of life; etcd at rest uses {share:.1f} % of a core"
+        )
+        for pipe in pipes:
+            pipe.close()
 
 
 # Main
@@ -268,6 +378,8 @@ async def measure(*, quick: bool) -> None:
     await name_server(brokers, count)
     await broker(clients, count)
     await controller(sets, count)
+    if shutil.which("etcd"):
+        await controller_on_etcd(sets, count)
 
 
 def main() -> None:
