@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -143,6 +143,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only-new", action="store_true", help="full disks and narrow networks")
     parser.add_argument("--without-java", action="store_true")
+    parser.add_argument("--dir", type=Path, help="keep everything there, logs above all")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.inside:
@@ -151,8 +152,12 @@ def main() -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     faults = OURS[:3] if options.only_new else [*FAULTS, *OURS]
     with_java = not options.without_java and java_witness.is_possible()
-    with tempfile.TemporaryDirectory(prefix="rocketq-chaos-") as folder:
-        asyncio.run(chaos(Path(folder), options.minutes, options.seed, faults, with_java=with_java))
+    with ExitStack() as stack:
+        folder = options.dir
+        if folder is None:
+            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="rocketq-chaos-"))
+            folder = Path(made)
+        asyncio.run(chaos(folder, options.minutes, options.seed, faults, with_java=with_java))
 
 
 if __name__ == "__main__":
