@@ -66,11 +66,11 @@ class Witness:
         finally:
             for each in tasks:
                 each.cancel()
-            done = await asyncio.gather(*tasks, return_exceptions=True)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
             await client.close()
-            for each in done:
-                if not isinstance(each, asyncio.CancelledError | RemotingError | None):
-                    raise each
+            for end in ends:
+                if end is not None and not isinstance(end, asyncio.CancelledError | RemotingError):
+                    raise end
 
     async def _send(self, client: RemotingClient, queue_id: int) -> None:
         """Until the broker does not answer any more, or refuses."""
