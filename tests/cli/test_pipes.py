@@ -193,6 +193,22 @@ def test_a_group_goes_on_where_it_stopped(broker: LocalBroker, producer: Produce
     assert read_all(broker, topic, *group) == ["second"]
 
 
+def test_tail_ends_with_its_reader_though_nothing_more_comes(
+    broker: LocalBroker, producer: Producer
+) -> None:
+    producer.send(Message("looked-at-once", b"one"))
+    command = f"{sys.executable} -m rocketq tail looked-at-once --from earliest"
+    shell = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} -n {broker.namesrv} | head -1"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (shell.returncode, shell.stdout, shell.stderr) == (0, "one\n", "")
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(broker: LocalBroker, producer: Producer) -> None:
     producer.send_batch([Message("long", b"line") for _ in range(5000)])
     command = f"{sys.executable} -m rocketq.cli tail long --from earliest --no-follow -n "

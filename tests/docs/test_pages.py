@@ -18,7 +18,7 @@ from rocketq.controller import metrics as controller
 from rocketq.namesrv import metrics as namesrv
 from rocketq.spark.environment import what_is_missing
 from rocketq.testing import LocalBroker
-from tests.cli.programs import ENVIRONMENT
+from tests.cli.programs import ENVIRONMENT, run
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -40,6 +40,7 @@ def run_program(code: str, namesrv: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", code],
         env={**ENVIRONMENT, "NAMESRV_ADDR": namesrv},
+        input="\n",  # for the one that waits for Enter
         capture_output=True,
         text=True,
         timeout=300,
@@ -58,9 +59,9 @@ def broker() -> Iterator[LocalBroker]:
 
 PROGRAMS = [
     pytest.param(block.code, id=f"{name} line {block.line}")
-    for name in ("from-kafka.md", "from-rocketmq.md")
+    for name in ("../README.md", "from-kafka.md", "from-rocketmq.md")
     for block in blocks(name)
-    if block.language == "python"
+    if block.language == "python" and "pyspark" not in block.code
 ]
 
 
@@ -111,6 +112,39 @@ def test_the_tutorial_works_up_to_spark(tmp_path: Path) -> None:
     run_tutorial(tmp_path, with_spark=True)
 
 
+def to_its_end(code: str) -> str:
+    """A streaming program that takes what there is, where the page's would wait for more."""
+    return code.replace(".awaitTermination()", ".processAllAvailable()")
+
+
+def statements(block: Block) -> list[str]:
+    if block.language != "sql":
+        return [block.code]
+    return [f"spark.sql('''{each}''')" for each in block.code.split(";") if each.strip()]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.skipif(what_is_missing() is not None, reason="needs Spark and Java")
+def test_the_spark_programs_of_the_pages_run(tmp_path: Path) -> None:
+    """Those of docs/spark.md are read on from one to the next, as its reader does."""
+    (short,) = (each.code for each in blocks("../README.md") if "pyspark" in each.code)
+    whole = [
+        statement
+        for each in blocks("spark.md")
+        if each.language in ("python", "sql") and not each.code.startswith(".")  # a fragment
+        for statement in statements(each)
+    ]
+    assert len(whole) >= 9
+    with LocalBroker(folder=tmp_path / "rocketmq") as broker:
+        with Producer("earlier", namesrv=broker.namesrv) as producer:
+            producer.send(Message("orders", b'{"city": "Oslo", "cents": 1}', tags="paid"))
+        archive = ("archive", "run", str(tmp_path / "archive"), "--topics", "orders", "--once")
+        assert run(*archive, "-n", broker.namesrv).returncode == 0
+        for program in (short, "\n".join(whole).replace("/data", str(tmp_path))):
+            run_program(to_its_end(program), broker.namesrv)
+
+
 def test_the_page_of_commands_is_what_the_commands_say() -> None:
     assert (DOCS / "commands.md").read_text() == page(), (
         "make it anew: python -m rocketq.cli.page > docs/commands.md"
@@ -132,3 +166,15 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)", source.read_text()):
             if "://" not in target:
                 assert (source.parent / target).exists(), f"{source.name}: {target}"
+
+
+@pytest.mark.parametrize("page_name", ["ARCHITECTURE.md", "docs/compiled.md"])
+def test_the_modules_that_a_page_names_are_there(page_name: str) -> None:
+    sources = ROOT / "src" / "rocketq"
+    there = {f"/{path.relative_to(sources).with_suffix('')}" for path in sources.rglob("*")}
+    named = re.findall(r"`([a-z0-9_./]+)`", (ROOT / page_name).read_text())
+    modules = [name for name in named if "/" in name or name.endswith(".py")]
+    assert modules
+    for name in modules:
+        ending = "/" + name.strip("/").removesuffix(".py")
+        assert any(path.endswith(ending) for path in there) or (ROOT / name).exists(), name

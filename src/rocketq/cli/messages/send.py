@@ -29,7 +29,7 @@ def send(
     topic: Annotated[str, Argument(metavar="TOPIC", help="Where to send.")],
     body: Annotated[
         str | None,
-        Argument(metavar="[BODY|-]", help="The body; - or none: each line of stdin is one."),
+        Argument(metavar="BODY", help="The body; - or none: each line of stdin is one."),
     ] = None,
     name_servers: options.NameServers = None,
     tag: Annotated[str | None, Option("--tag", metavar="TAG", help="A tag to select by.")] = None,

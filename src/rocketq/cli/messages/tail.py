@@ -4,10 +4,13 @@ Without a group it reads every queue by itself and leaves no trace at the broker
 of a group it shares the queues with the others, and the group's offsets move on.
 """
 
+import asyncio
+import os
+import stat
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -106,7 +109,7 @@ def tail(
             found = _of_group(addresses, topics, group, where, expression, follow=follow)
         rate = RateLine("read", is_shown=sys.stderr.isatty() and not sys.stdout.isatty())
         out = sys.stdout.buffer
-        async with rate.shown(), aclosing(found):
+        async with rate.shown(), aclosing(found), _ended_by_its_reader(out.fileno()):
             async for batch in found:
                 if max_count is not None:
                     batch = batch[: max_count - rate.count]
@@ -136,6 +139,35 @@ def _text(layout: str | None, *, as_json: bool) -> Text:
     if as_json:
         return json_of
     return line_of if sys.stdout.isatty() else raw_body
+
+
+@asynccontextmanager
+async def _ended_by_its_reader(out: int) -> AsyncIterator[None]:
+    """Leave the block when nobody reads what is printed any more, as after `| head`.
+
+    Writing would say so, but the next message may be long in coming.
+    """
+    if not stat.S_ISFIFO(os.fstat(out).st_mode):
+        yield
+        return
+    loop, task, has_left = asyncio.get_running_loop(), asyncio.current_task(), False
+    assert task is not None
+
+    def leave() -> None:
+        nonlocal has_left
+        has_left = True
+        loop.remove_reader(out)
+        task.cancel()
+
+    loop.add_reader(out, leave)  # the end that is written to is "readable" when it is broken
+    try:
+        yield
+    except asyncio.CancelledError:
+        if has_left:
+            raise BrokenPipeError from None
+        raise
+    finally:
+        loop.remove_reader(out)
 
 
 def start_of(text: str, option: str = "--from") -> Where:

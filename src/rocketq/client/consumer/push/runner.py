@@ -416,17 +416,16 @@ def _failed(piece: Piece, messages: list[MessageExt], error: BaseException) -> N
         delivery = piece.delivery = Delivery(piece.process_queue.queue)
     apply_error(error, delivery)
     piece.failures += [(message, delivery.delay_level) for message in messages]
-    described = _described(piece, messages, error)
+    described = _described(piece, messages)
     if isinstance(error, ConsumeLater):
-        logger.info("the listener wants %s", described)
+        logger.info("the listener wants %s again later: %r", described, error)
     else:
-        logger.warning("the listener failed on %s", described, exc_info=error)
+        logger.warning(
+            "the listener failed on %s; to come again later: %r", described, error, exc_info=error
+        )
 
 
-def _described(piece: Piece, messages: list[MessageExt], error: BaseException) -> str:
+def _described(piece: Piece, messages: list[MessageExt]) -> str:
     first = messages[0]
     more = f" and {len(messages) - 1} more" if len(messages) > 1 else ""
-    return (
-        f"message {first.msg_id} of {piece.queue} at offset {first.queue_offset}{more} "
-        f"again later: {error!r}"
-    )
+    return f"message {first.msg_id} of {piece.queue} at offset {first.queue_offset}{more}"
