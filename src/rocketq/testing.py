@@ -189,7 +189,7 @@ class LocalBroker:
     def wait_for_messages(
         self, topic: str, count: int, *, timeout_s: float = 10.0
     ) -> list[MessageExt]:
-        """The messages of a topic as soon as there are so many; TimeoutError if never."""
+        """The messages of a topic once there are this many; TimeoutError if never."""
         deadline = time.monotonic() + timeout_s
         while len(found := self.messages(topic)) < count:
             if time.monotonic() > deadline:

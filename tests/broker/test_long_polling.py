@@ -125,7 +125,7 @@ async def test_a_message_that_does_not_pass_the_filter_lets_the_pull_wait(
     waiting.arrive(2, tag="TagB")
     await turn()
 
-    # It goes on behind what it would not have been given anyway.
+    # It continues after what it would not have been given anyway.
     assert waiting.resumed == [("tagged", 2)]
 
 

@@ -169,7 +169,7 @@ TIMER_LATE_MS = gauge(
 TIMING = gauge("rocketmq_timing_messages", "Timers that wait, by topic.", *_STORAGE, "topic")
 TIMER_SNAPSHOT = gauge(
     "rocketmq_timer_message_snapshot",
-    "Timers that are due within so many seconds.",
+    "Timers that are due within this many seconds.",
     *_STORAGE,
     "timer_bound_s",
 )

@@ -86,7 +86,7 @@ class Sender:
         await self._room(0)
 
     async def pace(self, budget: Budget, in_flight: int, rate: float) -> None:
-        """So many a second, each at its moment. With too many unanswered it falls behind."""
+        """This many per second, each at its moment. With too many unanswered it falls behind."""
         with PreciseTimer() as timer:
             began_ns = time.monotonic_ns()
             for number in itertools.count():

@@ -22,7 +22,7 @@ class DataLoss(RocketqError):
         super().__init__(
             f"messages {which} of topic {queue.topic!r}, broker {queue.broker_name!r}, queue "
             f"{queue.queue_id} are gone: {why}. With the option failOnDataLoss=false the query "
-            "goes on behind them"
+            "continues after them"
         )
         self.queue = queue
         self.start = start

@@ -59,7 +59,7 @@ def progress_line(progress: "StreamingQueryProgress") -> str:
     parts = [
         f"{progress.name or progress.id} batch {progress.batchId}:",
         f"{progress.numInputRows:,} rows,",
-        f"{progress.processedRowsPerSecond or 0:,.0f} a second",
+        f"{progress.processedRowsPerSecond or 0:,.0f} per second",
     ]
     if behind:
         parts[-1] += ","

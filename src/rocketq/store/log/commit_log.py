@@ -321,7 +321,7 @@ class CommitLog:
             self._roll()
         if tail.end + size > tail.segment_end:
             raise StoreMismatch(
-                f"the master's file goes on behind {tail.segment_end}, where ours ends: "
+                f"the master's file continues after {tail.segment_end}, where ours ends: "
                 f"mappedFileSizeCommitLog={self._file_size} must be the same on both"
             )
         segment = self._segments.last

@@ -3,7 +3,7 @@
 A queue is consumed only while its lock is held at the broker (not in broadcasting, where every
 client has all queues). A piece that fails is put back and the whole queue pauses; a message that
 has failed too often is sent to the retry topic, from where the broker takes it to the dead
-letters, and the queue goes on behind it.
+letters, and the queue continues after it.
 
     listener's answer      auto_commit             without auto_commit
     SUCCESS                commit                  nothing yet

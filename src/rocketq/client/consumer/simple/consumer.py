@@ -73,7 +73,7 @@ class SimpleConsumer(Consumer[SimpleSession]):
         invisible_s: float | None = None,
         wait_s: float | None = None,
     ) -> list[MessageExt]:
-        """Take up to so many messages; an empty list when none has come within the wait.
+        """Take up to `max_messages`; an empty list when none has come within the wait.
 
         invisible_s: how long others do not get them; `invisible_s` of the options unless given.
         wait_s: how long to wait for the first; `wait_s` of the options unless given, 0: not at all.
@@ -96,7 +96,7 @@ class SimpleConsumer(Consumer[SimpleSession]):
     async def change_invisible(
         self, messages: MessageExt | Iterable[MessageExt], seconds: float
     ) -> None:
-        """Others get these messages so many seconds from now, and not when it was said first.
+        """Hide these messages for this long from now on, instead of as long as was said first.
 
         More time for slow work, or less for work that failed. The message's receipt changes with
         it: acknowledge the same object, not a copy of before.
