@@ -1,9 +1,11 @@
 """The pages in docs/: their programs run, their commands work, the page of commands is current."""
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,3 +180,15 @@ def test_the_modules_that_a_page_names_are_there(page_name: str) -> None:
     for name in modules:
         ending = "/" + name.strip("/").removesuffix(".py")
         assert any(path.endswith(ending) for path in there) or (ROOT / name).exists(), name
+
+
+def test_a_line_that_installs_an_extra_works_from_the_sources() -> None:
+    """It is on no index: `pip install rocketq[spark]` finds nothing."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = [*DOCS.glob("*.md"), ROOT / "README.md", *(ROOT / "examples").rglob("*.py")]
+    for path in [*texts, *(ROOT / "src").rglob("*.py")]:
+        text = path.read_text()
+        assert not re.search(r"pip install[ \n]+\W?rocketq", text), path
+        named = re.findall(r"pip install '\.\[(\w+)\]'|how_to_install\(\W(\w+)\W\)", text)
+        for extra in filter(None, itertools.chain(*named)):
+            assert extra in declared["optional-dependencies"], (path, extra)

@@ -13,6 +13,7 @@ from rocketq.cli import options
 from rocketq.cli.commands import Argument, Option, group
 from rocketq.cli.failures import fail, log_to_stderr
 from rocketq.common.errors import RocketqError
+from rocketq.common.extras import how_to_install
 
 Directory = Annotated[Path, Argument(metavar="DIR", help="The archive's folder.")]
 
@@ -134,7 +135,7 @@ def _check_packages() -> None:
     import importlib.util
 
     if importlib.util.find_spec("pyarrow") is None or importlib.util.find_spec("pyspark") is None:
-        fail("archives need the extra spark: pip install '.[spark]' where rocketq's sources are")
+        fail(f"archives need the extra spark: {how_to_install('spark')}")
 
 
 @contextmanager

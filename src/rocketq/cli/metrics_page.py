@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 [settings.md](settings.md): `metricsPromExporterHost` is the address it listens on (else
 `brokerIP1`), `metricsLabel` adds labels to every series, `metricsOtelCardinalityLimit` bounds the
 series of a family. `metricsExporterType=OTLP_GRPC` sends everything to an OpenTelemetry collector
-instead (`pip install 'rocketq[metrics]'`), `LOG` writes it to the log.
+instead (`pip install '.[metrics]'`), `LOG` writes it to the log.
 
 The same port answers three questions about health, with 200 or with 503 and what is wrong:
 

@@ -14,6 +14,7 @@ import zlib
 from typing import Any, Final, TypeAlias
 
 from rocketq.common.errors import RocketqError
+from rocketq.common.extras import how_to_install
 from rocketq.message.flags import CompressionType, SysFlag
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -95,5 +96,5 @@ def _package(module: str, distribution: str) -> Any:
     except ImportError as cause:
         raise CompressionError(
             f"this kind of compression needs the package {distribution}: "
-            "pip install '.[compression]' in rocketq's sources"
+            f"{how_to_install('compression')}"
         ) from cause

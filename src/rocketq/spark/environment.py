@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketq.common.errors import RocketqError
+from rocketq.common.extras import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,7 @@ class SparkUnavailable(RocketqError):
 def what_is_missing() -> str | None:
     """Why Spark cannot run here, in one line with the remedy; None when it can."""
     if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install '.[spark]' where rocketq's sources are"
+        return f"pyspark is not installed: {how_to_install('spark')}"
     java = find_java()
     if java is None:
         return f"Spark needs Java {JAVA_AT_LEAST} and none was found: {_INSTALL_JAVA}"

@@ -10,6 +10,7 @@ from rocketq.cli.failures import CannotStart, fail
 from rocketq.cli.servers.child import WithParent, stop_with_parent
 from rocketq.cli.servers.serving import check_ports_free, serve, wait_for_either
 from rocketq.cli.servers.settings import start_logging
+from rocketq.common.extras import how_to_install
 
 
 def console(
@@ -59,7 +60,7 @@ def console(
             if error.name is None or error.name.startswith("rocketq"):
                 raise
             raise CannotStart(
-                "the console is not installed: pip install 'rocketq[console]'"
+                f"the console is not installed: {how_to_install('console')}"
             ) from None
     except CannotStart as error:
         fail(error)

@@ -27,6 +27,7 @@ from rocketq.cli.servers.settings import (
     start_logging,
 )
 from rocketq.common.config import ConfigError, load
+from rocketq.common.extras import how_to_install
 from rocketq.controller import Controller, ControllerConfig
 from rocketq.controller.config import as_peer
 
@@ -166,4 +167,4 @@ def run_controller(
 
 def _check_installed() -> None:
     if find_spec("grpc") is None or find_spec("google.protobuf") is None:
-        fail(CannotStart("--etcd needs grpcio and protobuf: pip install 'rocketq[controller]'"))
+        fail(CannotStart(f"--etcd needs grpcio and protobuf: {how_to_install('controller')}"))

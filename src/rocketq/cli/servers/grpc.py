@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from rocketq.cli.commands import Option
 from rocketq.cli.failures import CannotStart
 from rocketq.cli.servers.serving import check_ports_free, started
+from rocketq.common.extras import how_to_install
 
 if TYPE_CHECKING:
     from rocketq.broker import Broker
@@ -41,7 +42,7 @@ def wanted_port(asked: int | None, host: str) -> int | None:
     if asked is None or asked < 0:
         return None
     if not is_installed():
-        raise CannotStart("--grpc-port needs protobuf: pip install 'rocketq[grpc]'")
+        raise CannotStart(f"--grpc-port needs protobuf: {how_to_install('grpc')}")
     check_ports_free(host, [asked])
     return asked
 

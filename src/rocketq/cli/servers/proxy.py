@@ -25,6 +25,7 @@ from rocketq.cli.servers.settings import (
     start_logging,
 )
 from rocketq.common.config import ConfigError, load
+from rocketq.common.extras import how_to_install
 from rocketq.proxy.config import ProxyConfig
 
 
@@ -59,7 +60,7 @@ def proxy(
         check_known(settings, ProxyConfig, strict=strict)
         config = build_config(settings, name_servers=name_servers, host=host, port=grpc_port)
         if not is_installed():
-            raise CannotStart("the proxy needs protobuf: pip install 'rocketq[grpc]'")
+            raise CannotStart(f"the proxy needs protobuf: {how_to_install('grpc')}")
     except (CannotStart, ConfigError) as error:
         fail(error)
     if print_config:

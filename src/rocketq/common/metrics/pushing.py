@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rocketq.common import json
 from rocketq.common.config import ConfigError
+from rocketq.common.extras import how_to_install
 from rocketq.common.metrics.family import Family, Histogram, Kind, Point
 from rocketq.common.service import asked_to_stop
 
@@ -46,8 +47,7 @@ def check_available() -> None:
         importlib.import_module("grpc.aio")
     except ImportError:
         raise ConfigError(
-            "metricsExporterType=OTLP_GRPC needs the extra `metrics`: "
-            "pip install 'rocketq[metrics]'"
+            f"metricsExporterType=OTLP_GRPC needs the extra `metrics`: {how_to_install('metrics')}"
         ) from None
 
 

@@ -23,7 +23,7 @@ def announce(root: Path, *, namesrv: str, broker: str, **more: str) -> None:
         return
     where = "" if namesrv == _USUAL_NAME_SERVER else f" -n {namesrv}"
     lines = [f"{version_line()}: ready", ""]
-    names = {"namesrv": "NameServer"}
+    names = {"namesrv": "NameServer", "grpc": "gRPC"}
     lines += [f"  {names.get(name, name):<11} {each}" for name, each in addresses.items()]
     lines += [f"  {'data':<11} {root}"]
     if not compiled_modules():

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.config import ConfigError
+from rocketq.common.extras import how_to_install
 from rocketq.common.files import write_atomically
 from rocketq.common.service import asked_to_stop
 from rocketq.remoting.access.plain.accounts import (
@@ -199,6 +200,6 @@ def _yaml() -> Any:
         import yaml  # type: ignore[import-untyped]
     except ImportError:
         raise ConfigError(
-            "aclEnable=true: files of accounts need PyYAML: pip install rocketq[acl]"
+            f"aclEnable=true: files of accounts need PyYAML: {how_to_install('acl')}"
         ) from None
     return yaml
