@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from rocketq.common import memory
 from rocketq.common.errors import RocketqError
-from rocketq.message.flags import SysFlag
 from rocketq.message.hashing import java_hash
-from rocketq.message.record.layout import FIXED_SIZE
+from rocketq.message.record import layout
 from rocketq.message.record.reader import check_record, decode_record
 from rocketq.store.durability.beginnings import read_beginnings
 from rocketq.store.files.disk import ReadOnlyDisk
@@ -30,7 +30,7 @@ from rocketq.store.inspect.check import config_for
 from rocketq.store.queues.consume_queue import FILLER_SIZE
 
 ENTRY: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-assert ENTRY.itemsize == 20
+assert ENTRY.itemsize == layout.ENTRY_SIZE
 
 Entries = npt.NDArray[Any]
 
@@ -120,12 +120,11 @@ class StoreDirectory:
         return first + bisect_left(entries, time_ms, key=self._stored_at)
 
     def _stored_at(self, entry: Any) -> int:
-        record = self.record(int(entry["position"]), min(int(entry["size"]), 4 * FIXED_SIZE))
-        if record is None or len(record) < FIXED_SIZE:
+        record = self.record(int(entry["position"]), min(int(entry["size"]), 4 * layout.FIXED_SIZE))
+        if record is None or len(record) < layout.FIXED_SIZE:
             return 0  # damaged: whoever comes this far reads on from here
-        sys_flag = int.from_bytes(record[36:40], "big")
-        at = 68 if sys_flag & SysFlag.BORN_HOST_V6 else 56
-        return int.from_bytes(record[at : at + 8], "big", signed=True)
+        sys_flag = memory.get32(record, layout.SYS_FLAG_AT)
+        return memory.get64(record, layout.store_time_at(sys_flag))
 
     # Keys
 
@@ -175,7 +174,7 @@ class StoreDirectory:
         for segment in reversed(list(self._log)):
             twin = other.log.find(segment.start)
             if twin is not None and twin.start == segment.start:
-                mine, theirs = (one.slice(one.start, FIXED_SIZE) for one in (segment, twin))
+                mine, theirs = (one.slice(one.start, layout.FIXED_SIZE) for one in (segment, twin))
                 if any(mine) and any(theirs):
                     return bytes(mine) == bytes(theirs)
         return False
