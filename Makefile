@@ -14,7 +14,7 @@ EXTRAS  := dev,spark,compression,docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-compiled test-sources test-pure check format peers bench soak simulation docs wheels test-pythons clean
+.PHONY: help build demo test test-compiled test-sources test-pure check format peers bench soak simulation docs wheels test-pythons clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -31,6 +31,8 @@ $(DEMO): $(SOURCES) $(HOT)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable '.[spark]'
 	@touch $@
+
+build: $(STAMP) ## set up .venv, and compile what has changed
 
 demo: $(DEMO) ## the main job end to end, on free ports in a temporary directory
 	@$(BIN)/python -m rocketq.cli.demo

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
-BUILD_AGAIN = "build again: make, or python setup.py build_ext --inplace"
+BUILD_AGAIN = "build again: make build, or python setup.py build_ext --inplace"
 
 
 def hot_modules() -> list[str]:
