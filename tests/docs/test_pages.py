@@ -114,9 +114,10 @@ def test_the_tutorial_works_up_to_spark(tmp_path: Path) -> None:
     run_tutorial(tmp_path, with_spark=True)
 
 
-def to_its_end(code: str) -> str:
-    """A streaming program that takes what there is, where the page's would wait for more."""
-    return code.replace(".awaitTermination()", ".processAllAvailable()")
+def to_its_end(code: list[str]) -> str:
+    """A program whose streams take what there is, where the page's would wait for more."""
+    caught_up = "\nfor each in spark.streams.active:\n    each.processAllAvailable()\n"
+    return caught_up.join(code).replace(".awaitTermination()", ".processAllAvailable()")
 
 
 def statements(block: Block) -> list[str]:
@@ -143,8 +144,8 @@ def test_the_spark_programs_of_the_pages_run(tmp_path: Path) -> None:
             producer.send(Message("orders", b'{"city": "Oslo", "cents": 1}', tags="paid"))
         archive = ("archive", "run", str(tmp_path / "archive"), "--topics", "orders", "--once")
         assert run(*archive, "-n", broker.namesrv).returncode == 0
-        for program in (short, "\n".join(whole).replace("/data", str(tmp_path))):
-            run_program(to_its_end(program), broker.namesrv)
+        for program in ([short], [each.replace("/data", str(tmp_path)) for each in whole]):
+            run_program(to_its_end([*program, "spark.stop()"]), broker.namesrv)
 
 
 def test_the_page_of_commands_is_what_the_commands_say() -> None:

@@ -444,23 +444,23 @@ def test_filter_servers_follow_the_address_of_their_broker(registry: RouteRegist
 def test_fifty_thousand_topics_on_eight_brokers(registry: RouteRegistry) -> None:
     """Costs are compared with those of a plain loop over as many names, not with a clock."""
     names = [f"topic-{number}" for number in range(50_000)]
-    started = time.perf_counter()
+    started = time.thread_time()
     sink = {}
     for name in names:
         sink[name] = (name, hash(name))
-    unit_s = time.perf_counter() - started
+    unit_s = time.thread_time() - started
 
     said = [registration(f"b{i}", topics=dict.fromkeys(names, 6)) for i in range(8)]
-    started = time.perf_counter()
+    started = time.thread_time()
     for each in said:
         registry.register(each)
-    registration_s = (time.perf_counter() - started) / 8
+    registration_s = (time.thread_time() - started) / 8
     assert registration_s < 60 * unit_s + 0.05
 
-    started = time.perf_counter()
+    started = time.thread_time()
     for name in names:
         registry.encoded_route(name, STANDARD)
-    assert time.perf_counter() - started < 60 * unit_s + 0.05
+    assert time.thread_time() - started < 60 * unit_s + 0.05
 
     route = registry.route(names[-1])
     assert route is not None

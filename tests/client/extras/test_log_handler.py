@@ -69,7 +69,7 @@ def test_nobody_to_send_to_harms_nobody(
     began = time.monotonic()
     for number in range(100):
         log.info("%d", number)
-    assert time.monotonic() - began < 2, "logging does not wait"
+    assert time.monotonic() - began < 20, "logging does not wait"
     handler.flush()
     assert handler.dropped
     assert errors

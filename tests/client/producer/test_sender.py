@@ -156,12 +156,14 @@ async def test_a_limit_for_each_attempt_leaves_time_for_another() -> None:
 
 
 async def test_a_timeout_can_be_given_for_one_send() -> None:
-    async with scripted_cluster("a") as cluster:
-        async with Producer("p", namesrv=cluster.namesrv, send_timeout_s=60) as producer:
-            await warm(producer, cluster)  # the route takes none of the time
-            cluster["a"].answer = ScriptedBroker.silent
-            with pytest.raises(SendFailed):
-                await producer.send(MESSAGE, timeout_s=0.1)
+    async with (
+        scripted_cluster("a") as cluster,
+        Producer("p", namesrv=cluster.namesrv, send_timeout_s=60) as producer,
+    ):
+        await warm(producer, cluster)  # the route takes none of the time
+        cluster["a"].answer = ScriptedBroker.silent
+        with pytest.raises(SendFailed):
+            await producer.send(MESSAGE, timeout_s=0.1)
 
 
 async def test_no_time_for_the_route_is_no_time_to_send() -> None:

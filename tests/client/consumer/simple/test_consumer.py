@@ -335,7 +335,7 @@ async def test_a_broker_that_is_away_is_waited_for() -> None:
             await asyncio.to_thread(broker.stop)
             began = time.monotonic()
             assert await consumer.receive(wait_s=0.3) == []
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
             waiting = asyncio.create_task(consumer.receive(wait_s=60))
             await asyncio.to_thread(broker.start)
             await producer.send(Message(topic, b"back"))
