@@ -20,7 +20,7 @@ from rocketq.controller import metrics as controller
 from rocketq.namesrv import metrics as namesrv
 from rocketq.spark.environment import what_is_missing
 from rocketq.testing import LocalBroker
-from tests.cli.programs import ENVIRONMENT, run
+from tests.cli.programs import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -112,40 +112,6 @@ def test_the_tutorial_works_step_by_step(tmp_path: Path) -> None:
 @pytest.mark.skipif(what_is_missing() is not None, reason="needs Spark and Java")
 def test_the_tutorial_works_up_to_spark(tmp_path: Path) -> None:
     run_tutorial(tmp_path, with_spark=True)
-
-
-def to_its_end(code: list[str]) -> str:
-    """A program whose streams take what there is, where the page's would wait for more."""
-    caught_up = "\nfor each in spark.streams.active:\n    each.processAllAvailable()\n"
-    return caught_up.join(code).replace(".awaitTermination()", ".processAllAvailable()")
-
-
-def statements(block: Block) -> list[str]:
-    if block.language != "sql":
-        return [block.code]
-    return [f"spark.sql('''{each}''')" for each in block.code.split(";") if each.strip()]
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.skipif(what_is_missing() is not None, reason="needs Spark and Java")
-def test_the_spark_programs_of_the_pages_run(tmp_path: Path) -> None:
-    """Those of docs/spark.md are read on from one to the next, as its reader does."""
-    (short,) = (each.code for each in blocks("../README.md") if "pyspark" in each.code)
-    whole = [
-        statement
-        for each in blocks("spark.md")
-        if each.language in ("python", "sql") and not each.code.startswith(".")  # a fragment
-        for statement in statements(each)
-    ]
-    assert len(whole) >= 9
-    with LocalBroker(folder=tmp_path / "rocketmq") as broker:
-        with Producer("earlier", namesrv=broker.namesrv) as producer:
-            producer.send(Message("orders", b'{"city": "Oslo", "cents": 1}', tags="paid"))
-        archive = ("archive", "run", str(tmp_path / "archive"), "--topics", "orders", "--once")
-        assert run(*archive, "-n", broker.namesrv).returncode == 0
-        for program in ([short], [each.replace("/data", str(tmp_path)) for each in whole]):
-            run_program(to_its_end([*program, "spark.stop()"]), broker.namesrv)
 
 
 def test_the_page_of_commands_is_what_the_commands_say() -> None:
