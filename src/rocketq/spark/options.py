@@ -26,7 +26,8 @@ LATEST: Final = "latest"
 
 AT_LEAST_ONCE: Final = "atLeastOnce"
 EXACTLY_ONCE: Final = "exactlyOnce"
-_DELIVERIES: Final = {name.lower(): name for name in (AT_LEAST_ONCE, EXACTLY_ONCE)}
+TRANSACTIONAL: Final = "transactional"
+_DELIVERIES: Final = {name.lower(): name for name in (AT_LEAST_ONCE, EXACTLY_ONCE, TRANSACTIONAL)}
 
 # topic -> broker -> queue id -> a number
 PerQueue: TypeAlias = dict[str, dict[str, dict[int, int]]]
@@ -77,6 +78,7 @@ _SOURCE: Final = (
     "columns",
     "kafkaColumns",
     "pushFilters",
+    "wholeBatches",
     "pullBytes",
 )
 _SINK: Final = (
@@ -89,7 +91,7 @@ _SINK: Final = (
     "delivery",
     "writeId",
 )
-_BROKERS_ONLY: Final = ("namesrv", *_WHO, "namespace", "sqlFilter", "groupId")
+_BROKERS_ONLY: Final = ("namesrv", *_WHO, "namespace", "sqlFilter", "groupId", "wholeBatches")
 _NOT_ARCHIVED: Final = ("sqlFilter", "namespace", "groupId", "pushFilters")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = (
@@ -174,6 +176,8 @@ class SourceOptions:
     group: str | None = None
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     push_filters: bool = False
+    whole_batches: bool = False
+    """Show nothing of a transactional batch before all of it is visible."""
     pull_bytes: int = 4 << 20
 
 
@@ -410,6 +414,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         group=options.text("groupId") or None,
         columns=_columns(options),
         push_filters=options.truth("pushFilters", False),
+        whole_batches=options.truth("wholeBatches", False),
         pull_bytes=pull_bytes,
     )
 

@@ -25,9 +25,10 @@ from rocketq.message.message import MessageExt
 from rocketq.spark.options import InvalidOptions, sink_options
 from rocketq.spark.wire import broker_socket
 from rocketq.spark.write.once.task_name import TaskName
-from rocketq.spark.write.rows import WriteFailed, Written, write_rows
+from rocketq.spark.write.rows import WriteFailed, write_rows
 from rocketq.spark.write.sender import SendRefused
 from rocketq.spark.write.sink import check_schema
+from rocketq.spark.write.written import Written
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import batch_rows, numbers

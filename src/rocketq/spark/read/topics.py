@@ -34,6 +34,7 @@ from rocketq.spark.options import (
     SourceOptions,
 )
 from rocketq.spark.read.offsets import Offsets
+from rocketq.spark.read.whole_batches import cut_to_whole
 
 _Ask = Callable[[BrokerApi, str, MessageQueue], Awaitable[int]]
 
@@ -126,7 +127,11 @@ class SourceTopics:
         return await self._each(queues, lambda api, address, queue: api.min_offset(address, queue))
 
     async def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """The offset each will give to its next message."""
+        """The offset each will give to its next message, or where whole batches end."""
+        found = await self._newest(queues)
+        return await cut_to_whole(self._client, found) if self._options.whole_batches else found
+
+    async def _newest(self, queues: Iterable[MessageQueue]) -> Offsets:
         return await self._each(queues, lambda api, address, queue: api.max_offset(address, queue))
 
     async def at_time(self, times: Mapping[MessageQueue, int]) -> Offsets:
@@ -146,7 +151,7 @@ class SourceTopics:
             queue for queues in by_topic.values() for queue in queues if self._is_wanted(queue)
         ]
         asked = await asyncio.gather(
-            *(self.latest([queue]) for queue in present), return_exceptions=True
+            *(self._newest([queue]) for queue in present), return_exceptions=True
         )
         newest: Offsets = {}
         silent: dict[MessageQueue, RocketqError] = {}
@@ -159,6 +164,13 @@ class SourceTopics:
                 newest |= answer
         if silent and not newest:
             raise next(iter(silent.values()))
+        if self._options.whole_batches:
+            # A query that has begun in the middle of a batch goes on from there.
+            whole = await cut_to_whole(self._client, newest)
+            newest = {
+                queue: max(whole[queue], min(offset, since.get(queue, 0)))
+                for queue, offset in newest.items()
+            }
         away = [queue for queue in silent if queue in since]
         gone: list[MessageQueue] = []
         missing = [queue for queue in since if queue not in newest and queue not in silent]

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from rocketq.common.buffers import unfilled
+from rocketq.common.buffers import Buffer, unfilled
 from rocketq.remoting.errors import BadFrame, ConnectFailed, ConnectionLost, RequestTimeout
 from rocketq.remoting.link.client import split_address
 from rocketq.remoting.link.handlers import RpcHook
@@ -68,9 +68,16 @@ class BrokerSocket:
 
         A broker that cannot get rid of its answers stops reading: they are taken in meanwhile.
         """
-        for hook in self._hooks:
-            hook.before_request(self.address, request)
-        left = memoryview(b"".join(request.encode()))
+        self.send_all((request,))
+
+    def send_all(self, requests: Sequence[Command]) -> None:
+        """The same for several, which leave together."""
+        parts: list[Buffer] = []
+        for request in requests:
+            for hook in self._hooks:
+                hook.before_request(self.address, request)
+            parts += request.encode()
+        left = memoryview(b"".join(parts))
         while left:
             try:
                 left = left[self._send_some(left) :]

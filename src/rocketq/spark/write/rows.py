@@ -5,18 +5,17 @@ one request after another, so that they keep their order; all others go to the q
 """
 
 import hashlib
+import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import WriterCommitMessage
 
 from rocketq.client.blocking.loop_thread import loop_thread
 from rocketq.common.errors import RocketqError
 from rocketq.message.properties.codec import SYSTEM_PROPERTIES
 from rocketq.message.queue import MessageQueue
-from rocketq.spark.options import EXACTLY_ONCE, SinkOptions
+from rocketq.spark.options import EXACTLY_ONCE, TRANSACTIONAL, SinkOptions
 from rocketq.spark.run.worker_memory import prepare_memory
 from rocketq.spark.wire.client import opened
 from rocketq.spark.wire.tally import WRITTEN, Tally
@@ -33,23 +32,17 @@ from rocketq.spark.write.columns import (
 )
 from rocketq.spark.write.encoder import BatchRows, Numbers, UnfitRow
 from rocketq.spark.write.once.attempt import Attempt
-from rocketq.spark.write.once.task_name import TaskName
+from rocketq.spark.write.once.task_name import BATCH_PROPERTY, TaskName
 from rocketq.spark.write.sender import Batch, BatchSender
+from rocketq.spark.write.whole.halves import HalfSender
+from rocketq.spark.write.written import Written
 
-RESERVED = frozenset(name.encode() for name in SYSTEM_PROPERTIES)
+RESERVED = frozenset(name.encode() for name in {*SYSTEM_PROPERTIES, BATCH_PROPERTY})
 """Properties that brokers and clients give a meaning to: those of the map are left out."""
 
 
 class WriteFailed(RocketqError):
     """A row or a batch was not taken."""
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """What one task sent."""
-
-    messages: int
-    bytes: int
 
 
 def write_rows(
@@ -67,11 +60,19 @@ def write_rows(
     loop = loop_thread()
     opening = opened(options.connection)
     client = loop.run(opening.__aenter__())
-    attempt = Attempt(client, options, task) if options.delivery == EXACTLY_ONCE else None
-    sender = BatchSender(client, options, attempt)
+    attempt, prefix = None, prefix_of(task)
+    sender: BatchSender
+    if options.delivery == TRANSACTIONAL:
+        prefix = task.attempt_prefix(uuid.uuid4().hex)
+        sender = HalfSender(client, options, task, prefix)
+    else:
+        if options.delivery == EXACTLY_ONCE:
+            attempt = Attempt(client, options, task)
+            prefix = attempt.prefix
+        sender = BatchSender(client, options, attempt)
     is_done = False
     try:
-        writer = RowWriter(options, sender, prefix_of(task) if attempt is None else attempt.prefix)
+        writer = RowWriter(options, sender, prefix)
         writer.attempt = attempt
         writer.queue = queue
         tally, told = Tally(WRITTEN), 0
@@ -85,11 +86,15 @@ def write_rows(
         if attempt is not None:
             attempt.finish()
         is_done = True
+        if isinstance(sender, HalfSender):
+            return sender.prepared(writer.messages, writer.bytes)
         return Written(writer.messages, writer.bytes)
     finally:
         sender.close()
         if attempt is not None:
             attempt.close(is_done=is_done)
+        if isinstance(sender, HalfSender) and not is_done:
+            sender.give_up()
         loop.run(opening.__aexit__(None, None, None))
 
 
@@ -210,7 +215,7 @@ class RowWriter:
             else:
                 batch = Batch(queue, body, after - at, True, delay_level)
                 before = self._last_of.get(queue)
-                if before is not None:
+                if before is not None and self._sender.waits_for_order:
                     self._sender.wait(before)
                 self._last_of[queue] = batch
             self._sender.send(batch)

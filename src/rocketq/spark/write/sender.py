@@ -38,7 +38,7 @@ from rocketq.spark.write.once.lease import Fenced
 
 logger = logging.getLogger(__name__)
 
-_TAKEN: Final = frozenset(
+TAKEN: Final = frozenset(
     {
         ResponseCode.SUCCESS,
         ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -46,7 +46,7 @@ _TAKEN: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     }
 )
-_NEW_TOPIC_QUEUES: Final = 4
+NEW_TOPIC_QUEUES: Final = 4
 
 
 def keyed_parts(body: Buffer) -> Iterator[tuple[str, bytes]]:
@@ -90,12 +90,16 @@ class BatchSender:
     With `attempt` what is in doubt is looked for in the topic before it is sent again.
     """
 
+    waits_for_order = True
+    """Whether what has to stay in order is sent one request after another."""
+
     def __init__(
         self, client: ClientInstance, options: SinkOptions, attempt: Attempt | None = None
     ) -> None:
         self._client = client
         self._attempt = attempt
         self._options = options
+        self._most_under_way = options.max_pending
         self._namespace = options.connection.namespace
         self._hooks = signing_hooks(client_config(options.connection))
         self._masters: dict[str, str | None] = {}
@@ -117,7 +121,7 @@ class BatchSender:
         """Send a batch; failures show when it is waited for, here or later."""
         self._post(batch)
         self._under_way.append(batch)
-        while len(self._under_way) > self._options.max_pending:
+        while len(self._under_way) > self._most_under_way:
             self.wait(self._under_way.popleft())
 
     def wait(self, batch: Batch) -> None:
@@ -184,14 +188,18 @@ class BatchSender:
             self._disconnect(batch.address)
             raise
         batch.opaque = None
-        if answer.code not in _TAKEN:
+        if answer.code not in TAKEN:
             batch.is_doubtful = True
             raise rejected(answer, batch.address, RequestCode.SEND_BATCH_MESSAGE)
         if answer.code != ResponseCode.SUCCESS:
             code = ResponseCode(answer.code).name
             logger.warning("%s took a batch with %s", batch.address, code)
         batch.is_taken = True
+        self._taken(batch, answer)
         batch.body = b""
+
+    def _taken(self, batch: Batch, answer: Command) -> None:
+        """What a broker said of a batch that it has taken."""
 
     def _note(self, answer: Command) -> None:
         self._answers[answer.opaque] = answer
@@ -290,7 +298,7 @@ class BatchSender:
             producer_group=wrap_namespace(self._namespace, self._options.producer_group),
             topic=batch.queue.topic,
             default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=_NEW_TOPIC_QUEUES,
+            default_topic_queue_nums=NEW_TOPIC_QUEUES,
             queue_id=batch.queue.queue_id,
             sys_flag=0,
             born_timestamp=time.time_ns() // 1_000_000,

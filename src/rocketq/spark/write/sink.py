@@ -36,10 +36,12 @@ from pyspark.sql.types import DataType, StructType
 
 from rocketq.message.names import validate_topic
 from rocketq.spark.errors import in_one_sentence
-from rocketq.spark.options import EXACTLY_ONCE, InvalidOptions, SinkOptions
+from rocketq.spark.options import AT_LEAST_ONCE, TRANSACTIONAL, InvalidOptions, SinkOptions
 from rocketq.spark.schema import ALIASES, ALL_COLUMNS
 from rocketq.spark.write.once.task_name import TaskName
-from rocketq.spark.write.rows import Written, write_rows
+from rocketq.spark.write.rows import write_rows
+from rocketq.spark.write.whole.commit import commit_batch
+from rocketq.spark.write.written import Prepared, Written
 
 logger = logging.getLogger(__name__)
 
@@ -89,10 +91,15 @@ def check_schema(options: SinkOptions, schema: StructType) -> None:
                 f"rocketq sink: column {name!r} is {kind.simpleString()}, it must be "
                 f"{' or '.join(allowed)}"
             )
-    if options.delivery == EXACTLY_ONCE and "delay_level" in types:
+    if options.delivery != AT_LEAST_ONCE and "delay_level" in types:
         raise InvalidOptions(
-            "rocketq sink: with delivery=exactlyOnce there can be no column delay_level: what is "
-            "delayed cannot be looked for"
+            f"rocketq sink: with delivery={options.delivery} there can be no column delay_level: "
+            "what is delayed cannot be looked for"
+        )
+    if options.delivery == TRANSACTIONAL and options.topic is None:
+        raise InvalidOptions(
+            "rocketq sink: delivery=transactional needs the option topic: a batch is a whole in "
+            "one topic"
         )
     if options.topic is not None:
         validate_topic(options.topic)
@@ -120,10 +127,11 @@ class BatchWriter(DataSourceArrowWriter):
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _end(self._options, messages)
         _log_total(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        logger.warning("the write failed; what was sent before is in the topics")
+        logger.warning("the write failed; %s", _what_is_left(self._options))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -144,15 +152,27 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _end(self._options, messages)
         _log_total(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        logger.warning("batch %d failed; what was sent before is in the topics", batchId)
+        logger.warning("batch %d failed; %s", batchId, _what_is_left(self._options))
 
 
 def _partition() -> int:
     task = TaskContext.get()
     return 0 if task is None else task.partitionId()
+
+
+def _end(options: SinkOptions, messages: list[WriterCommitMessage | None]) -> None:
+    if options.delivery == TRANSACTIONAL:
+        commit_batch(options, [each for each in messages if isinstance(each, Prepared)])
+
+
+def _what_is_left(options: SinkOptions) -> str:
+    if options.delivery == TRANSACTIONAL:
+        return "what was sent before is not visible, unless the batch was decided"
+    return "what was sent before is in the topics"
 
 
 def _log_total(messages: list[WriterCommitMessage | None]) -> None:

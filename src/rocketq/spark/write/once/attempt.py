@@ -1,7 +1,6 @@
 """One attempt at a partition of a batch, and what it finds of those before it."""
 
 import asyncio
-import hashlib
 import logging
 import time
 import uuid
@@ -16,20 +15,18 @@ import pyarrow as pa
 from rocketq.client.blocking.loop_thread import loop_thread
 from rocketq.client.cluster.instance import ClientInstance
 from rocketq.common.errors import RocketqError
-from rocketq.message.flags import PullFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TOOLS_CONSUMER_GROUP, wrap_namespace
 from rocketq.message.properties.codec import PropertyName
 from rocketq.message.queue import MessageQueue
-from rocketq.message.record.reader import decode_records
-from rocketq.remoting.codes import ResponseCode
 from rocketq.spark.options import SinkOptions
 from rocketq.spark.wire.retry import Retry
 from rocketq.spark.write.columns import Rows
 from rocketq.spark.write.once.digests import message_digest, row_digests
 from rocketq.spark.write.once.lease import Fenced, Lease, Process
-from rocketq.spark.write.once.marks import Mark, Marks, NotShown
+from rocketq.spark.write.once.marks import Mark, Marks
 from rocketq.spark.write.once.task_name import TaskName
+from rocketq.spark.write.side_topic import master_of, messages
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +44,13 @@ class Attempt:
         self._task = task
         self._id = uuid.uuid4().hex
         self._holder = f"{Process.current()}@{self._id}"
-        self._tag = hashlib.blake2b(task.sink.encode(), digest_size=12).hexdigest()
+        self._tag = task.sink_tag
         self._leases: dict[str, Lease] = {}
         self._marks: dict[str, Marks] = {}
         self._begun: dict[tuple[str, str], Mark] = {}  # broker and topic
         self._last_mark: dict[tuple[str, str], int] = {}
         self._found: dict[str, Counter[bytes]] = {}
-        self.prefix = (task.prefix + self._id[:4].upper()).encode()
+        self.prefix = task.attempt_prefix(self._id)
 
     # Beginning
 
@@ -162,28 +159,13 @@ class Attempt:
 
     async def _messages(self, queue: MessageQueue, since: int) -> AsyncIterator[MessageExt]:
         """The messages of this task's rows, whichever attempt sent them."""
-        address = self._client.routes.master(queue.broker_name) or ""
+        address = master_of(self._client, queue.broker_name)
         end = await self._client.api.max_offset(address, queue)
-        prefix, at = self._task.prefix, since
-        while at < end:
-            answer = await self._client.api.pull(
-                address,
-                group=wrap_namespace(self._options.connection.namespace, TOOLS_CONSUMER_GROUP),
-                queue=queue,
-                offset=at,
-                max_messages=min(end - at, 4096),
-                max_bytes=4 << 20,
-                flags=PullFlag.SUBSCRIPTION,
-                subscription="*",
-            )
-            if answer.code == ResponseCode.SUCCESS:
-                for message in decode_records(answer.body):
-                    key = message.get_property(PropertyName.UNIQUE_KEY) or ""
-                    if key.startswith(prefix) and since <= message.queue_offset < end:
-                        yield message
-            if answer.next_offset <= at:
-                raise NotShown(queue.broker_name)
-            at = answer.next_offset
+        group = wrap_namespace(self._options.connection.namespace, TOOLS_CONSUMER_GROUP)
+        async for message in messages(self._client, queue, since, end, group=group):
+            key = message.get_property(PropertyName.UNIQUE_KEY) or ""
+            if key.startswith(self._task.prefix):
+                yield message
 
     # Rows
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rocketq.message.message import MessageExt
 from rocketq.message.properties.codec import SYSTEM_PROPERTIES, PropertyName
+from rocketq.spark.write.once.task_name import BATCH_PROPERTY
 
 
 def message_digest(message: MessageExt) -> bytes:
@@ -55,7 +56,7 @@ def _digest(
     own = sorted(
         (name, value)
         for name, value in properties.items()
-        if name and value and name not in SYSTEM_PROPERTIES
+        if name and value and name not in SYSTEM_PROPERTIES and name != BATCH_PROPERTY
     )
     _add(out, [str(flag), tags or "", keys or "", sharding_key or ""])
     _add(out, (text for pair in own for text in pair))
