@@ -318,8 +318,8 @@ def test_what_is_no_record_is_passed_over(cluster: Cluster) -> None:
     async def number(client: ClientInstance, _: str) -> int:
         return Ledger(client, "any", topic, "g").queue.queue_id
 
-    noise = [Message(COMMITS_TOPIC, body) for body in (b"noise", b"{}", b"[1]")]
-    cluster.send(noise, queue=cluster.ask(number))
+    strange = [Message(COMMITS_TOPIC, body) for body in (b"noise", b"{}", b"[1]")]
+    cluster.send(strange, queue=cluster.ask(number))
     sink.write(0, range(20))
     sink.write(1, range(20, 40))
     assert seen(cluster, topic) == Counter(range(40))
