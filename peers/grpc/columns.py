@@ -7,7 +7,8 @@
     java-ours   Java proxy before a rocketq broker
 
 The clients are fetched once, into the cache of peers/java.py: Java's by Maven, Python's by pip,
-Node's by npm, Go's by `go build`. A language whose tools are not there has no rows.
+Node's by npm, Go's by `go build`. A language whose tools are not there has no rows. Beside them a
+bare client tries the protocol itself (`cases/`), case by case, all at the same time.
 """
 
 import json
@@ -26,10 +27,18 @@ from peers.servers import Cluster, Server, wait_for_line
 
 HERE = Path(__file__).resolve().parent
 CACHE = java.CACHE / "grpc-clients"
+ROOT = HERE.parent.parent
 ROWS = ["simple", "push", "fifo", "delay", "transaction", "orphan"]
 KINDS = {"normal": "NORMAL", "fifo": "FIFO", "delay": "DELAY", "transaction": "TRANSACTION"}
 JAVA_CLIENT, GO_CLIENT = "5.2.0", "v5.1.3"
 WITHIN_S = 600.0
+CASE = "grpc-case-"
+BROKER_SETTINGS = {
+    "recallMessageEnable": "true",
+    "enableMixedMessageType": "true",
+}
+# RocketMQ's proxy believes anybody.
+BELIEVED = "proxyProtocolAddresses=127.0.0.1"
 
 
 # Clients
@@ -58,10 +67,12 @@ def node_client() -> list[str]:
 
 def go_client() -> list[str]:
     place = CACHE / "go"
-    program, source = place / "official", HERE / "main.go"
-    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+    program, sources = place / "official", sorted(HERE.glob("*.go"))
+    newest = max(source.stat().st_mtime for source in sources)
+    if not program.exists() or program.stat().st_mtime < newest:
         place.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, place)
+        for source in sources:
+            shutil.copy(source, place)
         (place / "go.mod").write_text("module official\n\ngo 1.21\n")
         client = f"github.com/apache/rocketmq-clients/golang/v5@{GO_CLIENT}"
         for words in (["get", client], ["mod", "tidy"], ["build", "-o", "official", "."]):
@@ -134,7 +145,9 @@ def is_open(address: str) -> bool:
 
 def our_proxy(cluster: Cluster, namesrv: Server) -> str:
     words = [sys.executable, "-m", "rocketq.cli", "proxy", "-n", namesrv.address]
-    server = cluster.run("rocketq-proxy", [*words, "--host", "127.0.0.1", "--grpc-port", "0"])
+    server = cluster.run(
+        "rocketq-proxy", [*words, "--host", "127.0.0.1", "--grpc-port", "0", "--set", BELIEVED]
+    )
     return wait_for_line(server, "ready grpc=").split()[0]
 
 
@@ -146,32 +159,50 @@ def make_topics(namesrv: Server) -> None:
         subprocess.run(words, check=True, capture_output=True)
 
 
-def started(cluster: Cluster, kind: str) -> str:
-    """The address of a system for gRPC clients."""
+def started(cluster: Cluster, kind: str) -> tuple[str, str]:
+    """A system: its address for gRPC clients, and its NameServer."""
     is_java_broker = kind in ("java", "proxy-java")
     namesrv = cluster.java_namesrv() if is_java_broker else cluster.rocketq_namesrv()
     if is_java_broker:
-        cluster.java_broker("a", namesrv)
+        cluster.java_broker("a", namesrv, **BROKER_SETTINGS)
     elif kind == "rocketq":
-        conf, _ = cluster._broker_conf("a", namesrv, {})
+        conf, _ = cluster._broker_conf("a", namesrv, BROKER_SETTINGS)
         words = [sys.executable, "-m", "rocketq.cli", "broker", "-c", str(conf)]
-        words += ["--grpc-port", str(cluster.port("grpc"))]
+        words += ["--grpc-port", str(cluster.port("grpc")), "--set", BELIEVED]
         server = cluster.run("rocketq-broker-a", words)
         wait_for_line(server, "ready broker=")
         make_topics(namesrv)
-        return f"127.0.0.1:{cluster.port('grpc')}"
+        return f"127.0.0.1:{cluster.port('grpc')}", namesrv.address
     else:
-        cluster.rocketq_broker("a", namesrv)
+        cluster.rocketq_broker("a", namesrv, **BROKER_SETTINGS)
     make_topics(namesrv)
     is_java_proxy = kind in ("java", "java-ours")
-    return java_proxy(cluster, namesrv) if is_java_proxy else our_proxy(cluster, namesrv)
+    address = java_proxy(cluster, namesrv) if is_java_proxy else our_proxy(cluster, namesrv)
+    return address, namesrv.address
+
+
+def bare_client(
+    kind: str, address: str, namesrv: str, folder: Path, rows: Sequence[str]
+) -> Outcomes:
+    """The cases, each a row."""
+    wanted = [row.removeprefix(CASE) for row in rows if row.startswith(CASE)]
+    if rows and not wanted:
+        return {}
+    words = ["env", "-C", str(ROOT), sys.executable, "-m", "peers.grpc.cases"]
+    outcomes = run_program([*words, kind, address, namesrv, *wanted], folder, WITHIN_S)
+    return {f"{CASE}{row}": outcomes[row] for row in sorted(outcomes, key=_number)}
+
+
+def _number(row: str) -> int:
+    number = row.partition("-")[0]
+    return int(number) if number.isdigit() else 0
 
 
 def official_clients(kind: str, folder: Path, rows: Sequence[str]) -> Outcomes:
     """All rows of all clients against one system; a row is named language-feature."""
     found: dict[str, Outcome] = {}
     with Cluster(folder) as cluster:
-        address = started(cluster, kind)
+        address, namesrv = started(cluster, kind)
         for language, (tool, prepare) in CLIENTS.items():
             wanted = [row for row in ROWS if not rows or f"grpc-{language}-{row}" in rows]
             if not wanted or not shutil.which(tool):
@@ -181,6 +212,7 @@ def official_clients(kind: str, folder: Path, rows: Sequence[str]) -> Outcomes:
             for row in wanted:
                 outcome = outcomes.get(row, Outcome(False, "no answer"))
                 found[f"grpc-{language}-{row}"] = outcome
+        found |= bare_client(kind, address, namesrv, folder, rows)
     return found
 
 

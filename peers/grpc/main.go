@@ -212,6 +212,10 @@ func try(row string) (detail string) {
 }
 
 func main() {
+	if os.Args[1] == "load" {
+		runLoad(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+		return
+	}
 	wanted := os.Args[2:]
 	if len(wanted) == 0 {
 		wanted = []string{"simple", "push", "fifo", "delay", "transaction", "orphan"}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.harness import BEFORE, HERE, Client, Place, place
+from tests.proxy.bare_client import Client
+from tests.proxy.harness import BEFORE, HERE, Place, place
 
 
 @pytest.fixture(params=[HERE, BEFORE])

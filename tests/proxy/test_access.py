@@ -19,7 +19,8 @@ from rocketq.remoting.access import RequestSigner
 from rocketq.remoting.bodies.access import AclInfo, Policy, PolicyEntry, UserInfo
 from rocketq.remoting.headers.access import CreateAcl, CreateUser
 from rocketq.remoting.headers.topics import CreateTopic
-from tests.proxy.harness import BEFORE, HERE, Client, Place, place
+from tests.proxy.bare_client import Client
+from tests.proxy.harness import BEFORE, HERE, Place, place
 from tests.proxy.test_http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Raw, headers, message
 
 LOCKED: dict[str, Any] = {

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.grpc import Wire, header_block, make_topic, message, send_request
+from benchmarks.grpc import make_topic
+from benchmarks.grpc_frames import Wire, header_block, message, send_request
 
 from rocketq.proxy.protocol import messages as pb
 from tests.waiting import eventually

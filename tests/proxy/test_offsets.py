@@ -3,7 +3,8 @@
 from typing import Any
 
 from rocketq.proxy.protocol import messages as pb
-from tests.proxy.harness import Client, Place, now_ms
+from tests.proxy.bare_client import Client, now_ms
+from tests.proxy.harness import Place
 
 
 def queue(topic: str = "t", number: int = 0, broker: str = "broker-t") -> Any:

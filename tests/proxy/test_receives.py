@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rocketq.proxy.protocol import messages as pb
-from tests.proxy.harness import BEFORE, HERE, Client, Place, now_ms, place
+from tests.proxy.bare_client import Client, now_ms
+from tests.proxy.harness import BEFORE, HERE, Place, place
 from tests.waiting import eventually
 
 JUNK = ("", "junk", "0 1 2", "a b c d e f g h i", "0 1 2 3 7 broker-t 0 0 0", "x" * 5000)

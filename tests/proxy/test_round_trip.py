@@ -5,7 +5,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from rocketq.proxy.protocol import compiled
 from rocketq.proxy.protocol import messages as pb
-from tests.proxy.harness import Client, Place
+from tests.proxy.bare_client import Client
+from tests.proxy.harness import Place
 
 
 async def test_a_message_goes_round(at: Place, client: Client) -> None:

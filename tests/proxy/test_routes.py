@@ -8,7 +8,8 @@ from rocketq.message.hashing import java_hash
 from rocketq.proxy.adapter.queues import jump_hash, permissions
 from rocketq.proxy.protocol import messages as pb
 from rocketq.remoting.bodies.route import QueueData
-from tests.proxy.harness import Client, Place
+from tests.proxy.bare_client import Client
+from tests.proxy.harness import Place
 
 
 async def route(client: Client, topic: str, endpoints: Any = None) -> Any:

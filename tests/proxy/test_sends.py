@@ -14,7 +14,8 @@ from rocketq.proxy.config import ProxyConfig
 from rocketq.proxy.protocol import messages as pb
 from rocketq.proxy.server import GrpcServer
 from tests.broker.harness import running_broker, send_request
-from tests.proxy.harness import HERE, Client, Place, now_ms, place
+from tests.proxy.bare_client import Client, now_ms
+from tests.proxy.harness import HERE, Place, place
 from tests.waiting import eventually
 
 

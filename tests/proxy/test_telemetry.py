@@ -15,7 +15,8 @@ from rocketq.remoting.headers import (
     GetConsumerConnectionList,
     GetConsumerRunningInfo,
 )
-from tests.proxy.harness import Client, Place
+from tests.proxy.bare_client import Client
+from tests.proxy.harness import Place
 from tests.waiting import eventually
 
 

@@ -9,7 +9,8 @@ import pytest
 from rocketq.proxy.config import ProxyConfig
 from rocketq.proxy.protocol import messages as pb
 from rocketq.proxy.server import GrpcServer
-from tests.proxy.harness import BEFORE, HERE, Client, Place, place
+from tests.proxy.bare_client import Client
+from tests.proxy.harness import BEFORE, HERE, Place, place
 
 
 async def half(client: Client, body: bytes = b"half", recovery_s: int | None = None) -> Any:

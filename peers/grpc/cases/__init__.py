@@ -1,0 +1,1 @@
+"""Cases of the protocol itself, with a bare client, each the same for RocketMQ's proxy and ours."""
