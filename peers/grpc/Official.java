@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
@@ -147,6 +148,65 @@ public class Official {
         }
     }
 
+    /** A message that always fails is tried again in the client, then given up; the next one follows. */
+    static void fifoPush() throws Exception {
+        List<String> bodies = numbered("ordered", 3), seen = Collections.synchronizedList(new ArrayList<>());
+        try (PushConsumer consumer = PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration)
+                .setConsumerGroup("grpc-ordered")
+                .setSubscriptionExpressions(Collections.singletonMap("grpc-fifo", FilterExpression.SUB_ALL))
+                .setMessageListener(view -> {
+                    if (bodies.contains(body(view))) seen.add(body(view));
+                    return body(view).equals(bodies.get(1)) ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
+                }).build();
+             Producer write = producer("grpc-fifo")) {
+            Thread.sleep(8000);
+            for (String body : bodies) write.send(message("grpc-fifo", body).setMessageGroup("two").build());
+            List<String> wanted = List.of(bodies.get(0), bodies.get(1), bodies.get(1), bodies.get(2));
+            long deadline = System.currentTimeMillis() + WITHIN_MS;
+            while (seen.size() < wanted.size()) {
+                if (System.currentTimeMillis() > deadline) throw new Exception("only " + seen);
+                Thread.sleep(50);
+            }
+            if (!seen.equals(wanted)) throw new Exception("in the order " + seen);
+        }
+    }
+
+    /** Broker and proxy are started again meanwhile; everything that was acknowledged comes. */
+    static void resume() throws Exception {
+        Set<String> sent = ConcurrentHashMap.newKeySet(), found = ConcurrentHashMap.newKeySet();
+        AtomicInteger twice = new AtomicInteger();
+        try (PushConsumer consumer = PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration)
+                .setConsumerGroup("grpc-" + UUID.randomUUID())
+                .setSubscriptionExpressions(Collections.singletonMap("grpc-normal", FilterExpression.SUB_ALL))
+                .setMessageListener(view -> {
+                    if (!found.add(body(view))) twice.incrementAndGet();
+                    return ConsumeResult.SUCCESS;
+                }).build();
+             Producer write = producer("grpc-normal")) {
+            Thread.sleep(6000);
+            long until = System.currentTimeMillis() + 60_000;
+            for (int number = 0; System.currentTimeMillis() < until; number++) {
+                String body = RUN + "-resume-" + number;
+                try {
+                    write.send(message("grpc-normal", body).build());
+                    sent.add(body);
+                } catch (Exception away) {
+                    Thread.sleep(200);
+                }
+                Thread.sleep(50);
+            }
+            if (sent.size() < 100) throw new Exception("only " + sent.size() + " sent");
+            long deadline = System.currentTimeMillis() + 3 * WITHIN_MS;
+            while (!found.containsAll(sent)) {
+                if (System.currentTimeMillis() > deadline)
+                    throw new Exception(found.size() + " of " + sent.size() + " came");
+                Thread.sleep(100);
+            }
+            // Retried sends and what was in flight.
+            if (twice.get() > 64) throw new Exception(twice.get() + " came twice");
+        }
+    }
+
     static String quoted(String text) {
         return "\"" + text.replace("\\", "\\\\").replace("\"", "'").replace("\n", " ") + "\"";
     }
@@ -161,6 +221,8 @@ public class Official {
         rows.put("delay", Official::delay);
         rows.put("transaction", Official::transaction);
         rows.put("orphan", Official::orphan);
+        rows.put("fifo-push", Official::fifoPush);
+        rows.put("resume", Official::resume);
         List<String> wanted = new ArrayList<>(arguments.length > 1
             ? List.of(arguments).subList(1, arguments.length) : rows.keySet());
         for (String row : wanted) {

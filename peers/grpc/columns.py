@@ -17,13 +17,15 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from peers import java
 from peers.outcomes import Column, Outcome, Outcomes, run_program
-from peers.servers import Cluster, Server, wait_for_line
+from peers.servers import Cluster, Server, registered
 
 HERE = Path(__file__).resolve().parent
 CACHE = java.CACHE / "grpc-clients"
@@ -32,6 +34,8 @@ ROWS = ["simple", "push", "fifo", "delay", "transaction", "orphan"]
 KINDS = {"normal": "NORMAL", "fifo": "FIFO", "delay": "DELAY", "transaction": "TRANSACTION"}
 JAVA_CLIENT, GO_CLIENT = "5.2.0", "v5.1.3"
 WITHIN_S = 600.0
+MORE_ROWS = {"java": ["fifo-push"]}
+RESUME = "grpc-java-resume"
 CASE = "grpc-case-"
 BROKER_SETTINGS = {
     "recallMessageEnable": "true",
@@ -114,7 +118,7 @@ def install() -> None:
 # Servers
 
 
-def java_proxy(cluster: Cluster, namesrv: Server) -> str:
+def java_proxy(cluster: Cluster, namesrv: Server) -> Server:
     port = cluster.port("proxy")
     settings = {
         "rocketMQClusterName": "DefaultCluster",
@@ -133,8 +137,7 @@ def java_proxy(cluster: Cluster, namesrv: Server) -> str:
     words = java.command(java.V5, main, cluster.folder, jvm=jvm)
     os.environ["RMQ_PROXY_HOME"] = str(cluster.folder)
     address = f"127.0.0.1:{port}"
-    cluster._started("java-proxy", [*words, "-pc", str(conf)], address, is_open)
-    return address
+    return cluster._started("java-proxy", [*words, "-pc", str(conf)], address, is_open)
 
 
 def is_open(address: str) -> bool:
@@ -143,12 +146,11 @@ def is_open(address: str) -> bool:
         return probing.connect_ex((host, int(port))) == 0
 
 
-def our_proxy(cluster: Cluster, namesrv: Server) -> str:
+def our_proxy(cluster: Cluster, namesrv: Server) -> Server:
+    port = cluster.port("proxy")
     words = [sys.executable, "-m", "rocketq.cli", "proxy", "-n", namesrv.address]
-    server = cluster.run(
-        "rocketq-proxy", [*words, "--host", "127.0.0.1", "--grpc-port", "0", "--set", BELIEVED]
-    )
-    return wait_for_line(server, "ready grpc=").split()[0]
+    words += ["--host", "127.0.0.1", "--grpc-port", str(port), "--set", BELIEVED]
+    return cluster._started("rocketq-proxy", words, f"127.0.0.1:{port}", is_open)
 
 
 def make_topics(namesrv: Server) -> None:
@@ -157,39 +159,63 @@ def make_topics(namesrv: Server) -> None:
         words += ["-n", namesrv.address, "-c", "DefaultCluster", "-t", f"grpc-{name}"]
         words += ["-r", "4", "-w", "4", "-a", f"+message.type={kind}"]
         subprocess.run(words, check=True, capture_output=True)
+    words = [sys.executable, "-m", "rocketq.cli", "admin", "updateSubGroup"]
+    words += ["-n", namesrv.address, "-c", "DefaultCluster", "-g", "grpc-ordered"]
+    subprocess.run([*words, "-o", "true", "-r", "1"], check=True, capture_output=True)
 
 
-def started(cluster: Cluster, kind: str) -> tuple[str, str]:
-    """A system: its address for gRPC clients, and its NameServer."""
-    is_java_broker = kind in ("java", "proxy-java")
-    namesrv = cluster.java_namesrv() if is_java_broker else cluster.rocketq_namesrv()
-    if is_java_broker:
-        cluster.java_broker("a", namesrv, **BROKER_SETTINGS)
-    elif kind == "rocketq":
-        conf, _ = cluster._broker_conf("a", namesrv, BROKER_SETTINGS)
+class System:
+    """What clients are tried against: a NameServer, a broker, a proxy unless that is the broker."""
+
+    def __init__(self, cluster: Cluster, kind: str) -> None:
+        self._cluster = cluster
+        self.kind = kind
+        self._has_java_broker = kind in ("java", "proxy-java")
+        self.namesrv = (
+            cluster.java_namesrv() if self._has_java_broker else cluster.rocketq_namesrv()
+        )
+        self._broker = self._started_broker()
+        make_topics(self.namesrv)
+        self._proxy = self._started_proxy()
+        port = cluster.port("grpc" if kind == "rocketq" else "proxy")
+        self.address = f"127.0.0.1:{port}"
+
+    def _started_broker(self) -> Server:
+        cluster, namesrv = self._cluster, self.namesrv
+        if self._has_java_broker:
+            return cluster.java_broker("a", namesrv, **BROKER_SETTINGS)
+        if self.kind != "rocketq":
+            return cluster.rocketq_broker("a", namesrv, **BROKER_SETTINGS)
+        conf, address = cluster._broker_conf("a", namesrv, BROKER_SETTINGS)
         words = [sys.executable, "-m", "rocketq.cli", "broker", "-c", str(conf)]
         words += ["--grpc-port", str(cluster.port("grpc")), "--set", BELIEVED]
-        server = cluster.run("rocketq-broker-a", words)
-        wait_for_line(server, "ready broker=")
-        make_topics(namesrv)
-        return f"127.0.0.1:{cluster.port('grpc')}", namesrv.address
-    else:
-        cluster.rocketq_broker("a", namesrv, **BROKER_SETTINGS)
-    make_topics(namesrv)
-    is_java_proxy = kind in ("java", "java-ours")
-    address = java_proxy(cluster, namesrv) if is_java_proxy else our_proxy(cluster, namesrv)
-    return address, namesrv.address
+        return cluster._started("rocketq-broker-a", words, address, registered(namesrv))
+
+    def _started_proxy(self) -> Server | None:
+        if self.kind == "rocketq":
+            return None
+        started = java_proxy if self.kind in ("java", "java-ours") else our_proxy
+        return started(self._cluster, self.namesrv)
+
+    def start_again(self) -> None:
+        """Both of them, one after the other, while clients go on."""
+        time.sleep(15)
+        self._broker.stop()
+        self._broker = self._started_broker()
+        time.sleep(10)
+        if self._proxy is not None:
+            self._proxy.stop()
+            self._proxy = self._started_proxy()
 
 
-def bare_client(
-    kind: str, address: str, namesrv: str, folder: Path, rows: Sequence[str]
-) -> Outcomes:
+def bare_client(system: System, folder: Path, rows: Sequence[str]) -> Outcomes:
     """The cases, each a row."""
     wanted = [row.removeprefix(CASE) for row in rows if row.startswith(CASE)]
     if rows and not wanted:
         return {}
     words = ["env", "-C", str(ROOT), sys.executable, "-m", "peers.grpc.cases"]
-    outcomes = run_program([*words, kind, address, namesrv, *wanted], folder, WITHIN_S)
+    words += [system.kind, system.address, system.namesrv.address]
+    outcomes = run_program([*words, *wanted], folder, WITHIN_S)
     return {f"{CASE}{row}": outcomes[row] for row in sorted(outcomes, key=_number)}
 
 
@@ -202,18 +228,34 @@ def official_clients(kind: str, folder: Path, rows: Sequence[str]) -> Outcomes:
     """All rows of all clients against one system; a row is named language-feature."""
     found: dict[str, Outcome] = {}
     with Cluster(folder) as cluster:
-        address, namesrv = started(cluster, kind)
+        system = System(cluster, kind)
         for language, (tool, prepare) in CLIENTS.items():
-            wanted = [row for row in ROWS if not rows or f"grpc-{language}-{row}" in rows]
+            wanted = [
+                row
+                for row in (*ROWS, *MORE_ROWS.get(language, ()))
+                if not rows or f"grpc-{language}-{row}" in rows
+            ]
             if not wanted or not shutil.which(tool):
                 continue
             command = prepare()
-            outcomes = run_program([*command, address, *wanted], folder, WITHIN_S)
+            outcomes = run_program([*command, system.address, *wanted], folder, WITHIN_S)
             for row in wanted:
                 outcome = outcomes.get(row, Outcome(False, "no answer"))
                 found[f"grpc-{language}-{row}"] = outcome
-        found |= bare_client(kind, address, namesrv, folder, rows)
+        found |= bare_client(system, folder, rows)
+        if (not rows or RESUME in rows) and shutil.which("mvn"):
+            found[RESUME] = resumed(system, folder)
     return found
+
+
+def resumed(system: System, folder: Path) -> Outcome:
+    """Java's producer and push consumer, while broker and proxy are started again."""
+    command = [*java_client(), system.address, "resume"]
+    with ThreadPoolExecutor(1) as beside:
+        again = beside.submit(system.start_again)
+        outcomes = run_program(command, folder, WITHIN_S)
+        again.result()
+    return outcomes.get("resume", Outcome(False, "no answer"))
 
 
 COLUMNS = [
