@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from peers import clients, elected, hand_over, mixed, replication, spark, tools
+from peers.grpc import columns as grpc
 from peers.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,6 +14,13 @@ ON_PURPOSE = "## What differs on purpose"
 
 PARTS = [
     ("Clients", "Each feature through the client, against the broker.", clients.COLUMNS),
+    (
+        "gRPC",
+        "Official clients of four languages, and a bare one that tries the protocol case by case. "
+        "RocketMQ's own proxy comes first: where it is known to answer otherwise than ours, a case "
+        "wants its answer there.",
+        grpc.COLUMNS,
+    ),
     (
         "mqadmin",
         "Every command of 5.5.0 that concerns one master without ACL, run against a Java broker "

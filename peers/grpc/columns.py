@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,22 @@ BROKER_SETTINGS = {
     "recallMessageEnable": "true",
     "enableMixedMessageType": "true",
 }
+RIGHTS = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"secret-of-inner"}',
+}
+RIGHTS_OF_BROKERS = RIGHTS | {
+    "initAuthenticationUser": '{"username":"root","password":"secret-of-root"}',
+}
+_AUTH = "org.apache.rocketmq.auth"
+RIGHTS_OF_JAVA_BROKERS = RIGHTS_OF_BROKERS | {
+    "authenticationMetadataProvider": f"{_AUTH}.authentication.provider"
+    ".LocalAuthenticationMetadataProvider",
+    "authorizationMetadataProvider": f"{_AUTH}.authorization.provider"
+    ".LocalAuthorizationMetadataProvider",
+}
+CASE_OF_RIGHTS = "grpc-case-32-rights"
 # RocketMQ's proxy believes anybody.
 BELIEVED = "proxyProtocolAddresses=127.0.0.1"
 
@@ -72,11 +88,14 @@ def node_client() -> list[str]:
 def go_client() -> list[str]:
     place = CACHE / "go"
     program, sources = place / "official", sorted(HERE.glob("*.go"))
-    newest = max(source.stat().st_mtime for source in sources)
-    if not program.exists() or program.stat().st_mtime < newest:
+    copies = {place / source.name: source.read_bytes() for source in sources}
+    is_built = program.exists() and all(
+        copy.exists() and copy.read_bytes() == source for copy, source in copies.items()
+    )
+    if not is_built:
         place.mkdir(parents=True, exist_ok=True)
-        for source in sources:
-            shutil.copy(source, place)
+        for copy, source in copies.items():
+            copy.write_bytes(source)
         (place / "go.mod").write_text("module official\n\ngo 1.21\n")
         client = f"github.com/apache/rocketmq-clients/golang/v5@{GO_CLIENT}"
         for words in (["get", client], ["mod", "tidy"], ["build", "-o", "official", "."]):
@@ -118,16 +137,21 @@ def install() -> None:
 # Servers
 
 
-def java_proxy(cluster: Cluster, namesrv: Server) -> Server:
+def java_proxy(cluster: Cluster, namesrv: Server, rights: Mapping[str, str]) -> Server:
     port = cluster.port("proxy")
-    settings = {
+    settings: dict[str, object] = {
         "rocketMQClusterName": "DefaultCluster",
         "namesrvAddr": namesrv.address,
         "grpcServerPort": port,
         "remotingListenPort": port + 1,
         "localServeAddr": "127.0.0.1",
         "proxyMode": "CLUSTER",
+        **{key: True if value == "true" else value for key, value in rights.items()},
     }
+    if rights:
+        for kind in ("Authentication", "Authorization"):
+            provider = f"org.apache.rocketmq.proxy.auth.Proxy{kind}MetadataProvider"
+            settings[f"{kind.lower()}MetadataProvider"] = provider
     conf = cluster.folder / "conf" / "rmq-proxy.json"
     conf.write_text(json.dumps(settings))
     jvm = ["-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -146,10 +170,12 @@ def is_open(address: str) -> bool:
         return probing.connect_ex((host, int(port))) == 0
 
 
-def our_proxy(cluster: Cluster, namesrv: Server) -> Server:
+def our_proxy(cluster: Cluster, namesrv: Server, rights: Mapping[str, str]) -> Server:
     port = cluster.port("proxy")
     words = [sys.executable, "-m", "rocketq.cli", "proxy", "-n", namesrv.address]
     words += ["--host", "127.0.0.1", "--grpc-port", str(port), "--set", BELIEVED]
+    for key, value in rights.items():
+        words += ["--set", f"{key}={value}"]
     return cluster._started("rocketq-proxy", words, f"127.0.0.1:{port}", is_open)
 
 
@@ -167,15 +193,17 @@ def make_topics(namesrv: Server) -> None:
 class System:
     """What clients are tried against: a NameServer, a broker, a proxy unless that is the broker."""
 
-    def __init__(self, cluster: Cluster, kind: str) -> None:
+    def __init__(self, cluster: Cluster, kind: str, settings: Mapping[str, str]) -> None:
         self._cluster = cluster
+        self._settings = dict(settings)
         self.kind = kind
         self._has_java_broker = kind in ("java", "proxy-java")
         self.namesrv = (
             cluster.java_namesrv() if self._has_java_broker else cluster.rocketq_namesrv()
         )
         self._broker = self._started_broker()
-        make_topics(self.namesrv)
+        if settings is BROKER_SETTINGS:
+            make_topics(self.namesrv)
         self._proxy = self._started_proxy()
         port = cluster.port("grpc" if kind == "rocketq" else "proxy")
         self.address = f"127.0.0.1:{port}"
@@ -183,10 +211,10 @@ class System:
     def _started_broker(self) -> Server:
         cluster, namesrv = self._cluster, self.namesrv
         if self._has_java_broker:
-            return cluster.java_broker("a", namesrv, **BROKER_SETTINGS)
+            return cluster.java_broker("a", namesrv, **self._settings)
         if self.kind != "rocketq":
-            return cluster.rocketq_broker("a", namesrv, **BROKER_SETTINGS)
-        conf, address = cluster._broker_conf("a", namesrv, BROKER_SETTINGS)
+            return cluster.rocketq_broker("a", namesrv, **self._settings)
+        conf, address = cluster._broker_conf("a", namesrv, self._settings)
         words = [sys.executable, "-m", "rocketq.cli", "broker", "-c", str(conf)]
         words += ["--grpc-port", str(cluster.port("grpc")), "--set", BELIEVED]
         return cluster._started("rocketq-broker-a", words, address, registered(namesrv))
@@ -195,7 +223,8 @@ class System:
         if self.kind == "rocketq":
             return None
         started = java_proxy if self.kind in ("java", "java-ours") else our_proxy
-        return started(self._cluster, self.namesrv)
+        rights = {key: self._settings[key] for key in RIGHTS if key in self._settings}
+        return started(self._cluster, self.namesrv, rights)
 
     def start_again(self) -> None:
         """Both of them, one after the other, while clients go on."""
@@ -228,7 +257,7 @@ def official_clients(kind: str, folder: Path, rows: Sequence[str]) -> Outcomes:
     """All rows of all clients against one system; a row is named language-feature."""
     found: dict[str, Outcome] = {}
     with Cluster(folder) as cluster:
-        system = System(cluster, kind)
+        system = System(cluster, kind, BROKER_SETTINGS)
         for language, (tool, prepare) in CLIENTS.items():
             wanted = [
                 row
@@ -242,10 +271,22 @@ def official_clients(kind: str, folder: Path, rows: Sequence[str]) -> Outcomes:
             for row in wanted:
                 outcome = outcomes.get(row, Outcome(False, "no answer"))
                 found[f"grpc-{language}-{row}"] = outcome
-        found |= bare_client(system, folder, rows)
+        unlocked = [row for row in rows if row != CASE_OF_RIGHTS]
+        if unlocked or not rows:
+            found |= bare_client(system, folder, unlocked)
+        if not rows or CASE_OF_RIGHTS in rows:
+            found |= rights(kind, folder / "rights")
         if (not rows or RESUME in rows) and shutil.which("mvn"):
             found[RESUME] = resumed(system, folder)
     return found
+
+
+def rights(kind: str, folder: Path) -> Outcomes:
+    """The case of rights, against a system that asks for them."""
+    is_java = kind in ("java", "proxy-java")
+    with Cluster(folder) as cluster:
+        system = System(cluster, kind, RIGHTS_OF_JAVA_BROKERS if is_java else RIGHTS_OF_BROKERS)
+        return bare_client(system, folder, [CASE_OF_RIGHTS])
 
 
 def resumed(system: System, folder: Path) -> Outcome:

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from peers.grpc.cases import clients, receives, routes, sends, transactions, transport
+from peers.grpc.cases import clients, receives, rights, routes, sends, transactions, transport
 from peers.grpc.cases.trial import Case, System, Trial
 
 CASES: dict[str, Case] = (
@@ -26,13 +26,15 @@ CASES: dict[str, Case] = (
 # These are many, and others would notice.
 LAST = "35-many-clients"
 WITHIN_S = 280.0
+# Against a system of their own, and only when they are named.
+ALONE = rights.CASES
 
 
 async def attempt(name: str, system: System) -> bool:
     began, detail = time.monotonic(), ""
     try:
         async with asyncio.timeout(WITHIN_S), Trial(system, name) as trial:
-            await CASES[name](trial)
+            await (CASES | ALONE)[name](trial)
     except Exception as failure:  # whatever it is, the others go on
         place = traceback.extract_tb(failure.__traceback__)
         ours = [

@@ -3,7 +3,7 @@
 import grpc
 
 from peers.grpc.cases.trial import Case, Trial, check, ending, equal
-from rocketq.admin import connected, groups
+from rocketq.admin import groups
 from rocketq.proxy.protocol import messages as pb
 
 
@@ -98,7 +98,7 @@ async def connections(trial: Trial) -> None:
     await producer.introduce(producer.producer_settings(topic))
     if not trial.system.is_in_broker:
         return
-    async with connected(trial.system.namesrv, timeout_s=30.0) as api:
+    async with trial.admin() as api:
         found = await groups.consumer_connection(api, consumer.group)
         (connection,) = found.connection_set
         equal(connection.client_id, consumer.client_id)

@@ -7,7 +7,7 @@ from typing import Any
 from tests.proxy.bare_client import Received, now_ms
 
 from peers.grpc.cases.trial import Case, Consumer, Trial, check, equal
-from rocketq.admin import connected, topics
+from rocketq.admin import topics
 from rocketq.proxy.protocol import messages as pb
 
 
@@ -196,7 +196,7 @@ async def dead_letter(trial: Trial, group: str, consumer: Consumer, body: bytes)
 
 async def permit(trial: Trial, topic: str) -> None:
     """Dead letters are written only, until somebody wants to read them."""
-    async with connected(trial.system.namesrv, timeout_s=30.0) as api:
+    async with trial.admin() as api:
         await topics.change_permission(api, topic, 6, broker=None, cluster="DefaultCluster")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.proxy.bare_client import Client
+from tests.proxy.bare_client import Client, now_ms
 
 from peers.grpc.cases.trial import Case, Trial, check, equal
 from rocketq.proxy.protocol import messages as pb
@@ -11,6 +11,8 @@ from rocketq.proxy.protocol import messages as pb
 
 async def half(client: Client, topic: str, body: bytes, recovery_s: int = 0) -> Any:
     message = client.message(topic, body, message_type=pb.TRANSACTION)
+    # Without it RocketMQ's proxy takes the message for one of 1970, which nobody asks about.
+    message.system_properties.born_timestamp.FromMilliseconds(now_ms())
     if recovery_s:
         duration = message.system_properties.orphaned_transaction_recovery_duration
         duration.FromSeconds(recovery_s)
