@@ -73,17 +73,16 @@ def _ready(program: "subprocess.Popen[str]") -> dict[str, str]:
 
 @contextmanager
 def java(folder: Path) -> Iterator[Running]:
-    where = ["--dir", str(folder)]
-    words = [sys.executable, str(CLUSTER), "start", "proxy", *where]
-    told = subprocess.run(words, check=True, capture_output=True, text=True, timeout=300).stdout
+    cluster = [sys.executable, str(CLUSTER), "--dir", str(folder)]
+    start = [*cluster, "start", "proxy"]
+    told = subprocess.run(start, check=True, capture_output=True, text=True, timeout=300).stdout
     try:
         state = json.loads(told.strip().splitlines()[-1])
         pids = [int(pid) for pid in state["pids"].values()]
         extra: dict[str, object] = {GRPC: "127.0.0.1:18081"}
         yield Running("RocketMQ 5.5.0", state["namesrv"], pids, 0.0, folder, extra)
     finally:
-        stop = [sys.executable, str(CLUSTER), "stop", *where]
-        subprocess.run(stop, capture_output=True, timeout=120, check=False)
+        subprocess.run([*cluster, "stop"], capture_output=True, timeout=120, check=False)
 
 
 SYSTEMS: Final[dict[str, Callable[[Path], AbstractContextManager[Running]]]] = {
