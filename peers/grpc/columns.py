@@ -94,6 +94,7 @@ def go_client() -> list[str]:
     )
     if not is_built:
         place.mkdir(parents=True, exist_ok=True)
+        program.unlink(missing_ok=True)
         for copy, source in copies.items():
             copy.write_bytes(source)
         (place / "go.mod").write_text("module official\n\ngo 1.21\n")
