@@ -50,6 +50,19 @@ async def test_a_transaction_is_committed_or_rolled_back(at: Place, client: Clie
     assert (await client.receive("t", "g")).bodies == []
 
 
+async def test_a_transaction_ends_once(at: Place, client: Client) -> None:
+    """Said again it is as before; another decision comes too late."""
+    await at.create_topic("t", "TRANSACTION")
+    await at.create_group("g")
+    entry = await half(client, b"yes")
+    for _ in range(3):
+        assert (await end(client, entry, pb.COMMIT)).status.code == pb.OK
+    too_late = await end(client, entry, pb.ROLLBACK)
+    assert too_late.status.code == pb.INVALID_TRANSACTION_ID
+    assert (await client.receive("t", "g")).bodies == [b"yes"]
+    assert (await client.receive("t", "g")).bodies == []
+
+
 async def test_a_transaction_needs_its_id(at: Place, client: Client) -> None:
     await at.create_topic("t", "TRANSACTION")
     entry = await half(client)

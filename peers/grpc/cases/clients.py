@@ -98,13 +98,13 @@ async def connections(trial: Trial) -> None:
     await producer.introduce(producer.producer_settings(topic))
     if not trial.system.is_in_broker:
         return
-    async with trial.admin() as api:
-        found = await groups.consumer_connection(api, consumer.group)
-        (connection,) = found.connection_set
-        equal(connection.client_id, consumer.client_id)
-        equal(connection.language, "PYTHON")
-        of_topic = await groups.producer_connection(api, topic, topic)
-        equal([each.client_id for each in of_topic.connection_set], [producer.client_id])
+    api = trial.system.admin
+    found = await groups.consumer_connection(api, consumer.group)
+    (connection,) = found.connection_set
+    equal(connection.client_id, consumer.client_id)
+    equal(connection.language, "PYTHON")
+    of_topic = await groups.producer_connection(api, topic, topic)
+    equal([each.client_id for each in of_topic.connection_set], [producer.client_id])
 
 
 async def lite(trial: Trial) -> None:

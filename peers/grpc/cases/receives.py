@@ -196,8 +196,8 @@ async def dead_letter(trial: Trial, group: str, consumer: Consumer, body: bytes)
 
 async def permit(trial: Trial, topic: str) -> None:
     """Dead letters are written only, until somebody wants to read them."""
-    async with trial.admin() as api:
-        await topics.change_permission(api, topic, 6, broker=None, cluster="DefaultCluster")
+    api = trial.system.admin
+    await topics.change_permission(api, topic, 6, broker=None, cluster="DefaultCluster")
 
 
 async def forwarded(trial: Trial) -> None:

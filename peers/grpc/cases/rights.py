@@ -30,15 +30,15 @@ def signed(trial: Trial, user: str, *, secret: str = "", form: str = "{}") -> Cl
 
 
 async def allow(trial: Trial, user: str, *resources: tuple[str, str]) -> None:
-    async with trial.admin() as api:
-        for address in await brokers.masters(api, "DefaultCluster"):
-            info = UserInfo(username=user, password=SECRET.format(user), user_type="Normal")
-            await access.create_user(api, address, info)
-            entries = [
-                PolicyEntry(resource=resource, actions=[action], decision="Allow")
-                for resource, action in resources
-            ]
-            await access.create_acl(api, address, user, *entries)
+    api = trial.system.admin
+    for address in await brokers.masters(api, "DefaultCluster"):
+        info = UserInfo(username=user, password=SECRET.format(user), user_type="Normal")
+        await access.create_user(api, address, info)
+        entries = [
+            PolicyEntry(resource=resource, actions=[action], decision="Allow")
+            for resource, action in resources
+        ]
+        await access.create_acl(api, address, user, *entries)
 
 
 async def rights(trial: Trial) -> None:

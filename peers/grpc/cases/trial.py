@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 import grpc.aio
 from tests.proxy.bare_client import Client, Received
 
-from rocketq.admin import connected, groups, topics
+from rocketq.admin import groups, topics
 from rocketq.admin.cluster import brokers
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.proxy.protocol import messages as pb
@@ -20,7 +20,6 @@ from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.bodies.registration import TopicConfig
 
 HEARTBEAT_S = 5.0
-ADMINISTRATOR = ("root", "secret-of-root")
 _numbers = itertools.count(1)
 
 
@@ -31,6 +30,7 @@ class System:
     kind: str
     target: str
     namesrv: str
+    admin: BrokerApi
 
     @property
     def is_java(self) -> bool:
@@ -164,22 +164,18 @@ class Trial:
         config = TopicConfig(
             topic_name=name, read_queue_nums=read, write_queue_nums=write, perm=perm
         )
-        async with self.admin() as api:
-            addresses = await brokers.masters(api, "DefaultCluster")
-            attributes = f"+message.type={kind}" if kind else ""
-            await topics.create(api, config, addresses, attributes=attributes)
+        api = self.system.admin
+        addresses = await brokers.masters(api, "DefaultCluster")
+        attributes = f"+message.type={kind}" if kind else ""
+        await topics.create(api, config, addresses, attributes=attributes)
         return name
 
     async def group(self, **config: Any) -> str:
         name = self.name()
-        async with self.admin() as api:
-            addresses = await brokers.masters(api, "DefaultCluster")
-            await groups.create(api, SubscriptionGroupConfig(group_name=name, **config), addresses)
+        api = self.system.admin
+        addresses = await brokers.masters(api, "DefaultCluster")
+        await groups.create(api, SubscriptionGroupConfig(group_name=name, **config), addresses)
         return name
-
-    def admin(self) -> AbstractAsyncContextManager[BrokerApi]:
-        """What requires a right is signed; who asks for none does not look."""
-        return connected(self.system.namesrv, timeout_s=30.0, credentials=ADMINISTRATOR)
 
     def either(self, java: Any, ours: Any) -> Any:
         """What is wanted of RocketMQ's proxy, and of ours."""

@@ -39,6 +39,7 @@ _DECISIONS: Final = {
     pb.ROLLBACK: SysFlag.TRANSACTION_ROLLBACK,
 }
 _MOST_MESSAGES: Final = 1_024
+_MOST_ENDED: Final = 10_000
 
 
 class SendService:
@@ -49,6 +50,9 @@ class SendService:
         self._cluster = cluster
         self._clock = clock
         self._outgoing = OutgoingMessages(config)
+        # What ended here lately, by topic, broker and position. Said twice it happens once:
+        # brokers of RocketMQ deliver a message as often as it is committed.
+        self._ended: dict[tuple[str, str, int], int] = {}
 
     def add_to(self, rpcs: Rpcs) -> None:
         rpcs.unary("SendMessage", self._send)
@@ -182,6 +186,12 @@ class SendService:
         if decision is None:
             # Not decided yet: the broker will ask again.
             return pb.EndTransactionResponse(status=OK)
+        was_asked = handle.was_asked or request.source == pb.SOURCE_SERVER_CHECK
+        half = (name, handle.broker_name, handle.log_position)
+        if not was_asked and half in self._ended:
+            if self._ended[half] == decision:
+                return pb.EndTransactionResponse(status=OK)
+            raise Refused(pb.INVALID_TRANSACTION_ID, "the transaction has ended otherwise")
         if not self._cluster.knows(handle.broker_name):
             await self._cluster.topic(name)
         header = EndTransaction(
@@ -191,7 +201,7 @@ class SendService:
             commit_log_offset=handle.log_position,
             commit_or_rollback=decision,
             # Some clients never say that they were asked; the id knows.
-            from_transaction_check=handle.was_asked or request.source == pb.SOURCE_SERVER_CHECK,
+            from_transaction_check=was_asked,
             msg_id=request.message_id or handle.message_id,
             transaction_id=handle.message_id,
             broker_name=handle.broker_name,
@@ -199,6 +209,9 @@ class SendService:
         reply = await self._cluster.ask(handle.broker_name, Command.request(header), call=call)
         if reply.code != ResponseCode.SUCCESS:
             raise refusal_of(reply)
+        self._ended[half] = decision
+        if len(self._ended) > _MOST_ENDED:
+            self._ended.pop(next(iter(self._ended)))
         return pb.EndTransactionResponse(status=OK)
 
 
