@@ -232,7 +232,7 @@ class RemotingClient:
             self._handlers,
             deadlines=self._deadlines,
             limits=self._limits(),
-            hooks=self._hooks,
+            calling_hooks=self._hooks,
             on_go_away=self._retire,
         )
         try:

@@ -30,7 +30,7 @@ cdef class Connection:
     cdef Py_ssize_t _frame_limit
     cdef Py_ssize_t _unsent_limit
     cdef bint _serves_strangers
-    cdef tuple _hooks
+    cdef tuple _calling_hooks
     cdef object _on_connect
     cdef object _on_go_away
     cdef list _close_callbacks

@@ -92,10 +92,15 @@ class Connection:
         deadlines: Deadlines,
         limits: ConnectionLimits,
         hooks: Sequence[RpcHook] = (),
+        calling_hooks: Sequence[RpcHook] = (),
         on_connect: Callable[["Connection"], None] | None = None,
         on_go_away: Callable[["Connection"], None] | None = None,
         meter: RequestMeter | None = None,
     ) -> None:
+        """`hooks` look at what the peer asks, `calling_hooks` at what the peer is asked.
+
+        They are never the same: what lets strangers in has no say in what we tell them.
+        """
         self.attributes: dict[str, Any] = {}
         self.peer: tuple[str, int] = ("", 0)
         self.peer_address = ""
@@ -107,7 +112,7 @@ class Connection:
         self._frame_limit = limits.frame_limit
         self._unsent_limit = limits.unsent
         self._serves_strangers = limits.serves_strangers
-        self._hooks = tuple(hooks)
+        self._calling_hooks = tuple(calling_hooks)
         self._on_connect = on_connect
         self._on_go_away = on_go_away
         self._close_callbacks: list[Callable[[Connection], None]] = []
@@ -159,7 +164,8 @@ class Connection:
 
     @property
     def has_hooks(self) -> bool:
-        return bool(self._hooks)
+        """Whether somebody looks at what the peer is asked."""
+        return bool(self._calling_hooks)
 
     @property
     def pending_calls(self) -> int:
@@ -245,7 +251,7 @@ class Connection:
             self.deadlines.bucket(timeout_s),
             peer_address=self.peer_address,
             forget=self.forget,
-            look_at=self._run_response_hooks if self._hooks else None,
+            look_at=self._run_response_hooks if self._calling_hooks else None,
         )
         if self._stops:
             self._update_reading()
@@ -297,11 +303,11 @@ class Connection:
             await asyncio.shield(self._drained)
 
     def _run_request_hooks(self, request: Command) -> None:
-        for hook in self._hooks:
+        for hook in self._calling_hooks:
             hook.before_request(self.peer_address, request)
 
     def _run_response_hooks(self, request: Command, response: Command) -> None:
-        for hook in self._hooks:
+        for hook in self._calling_hooks:
             hook.after_response(self.peer_address, request, response)
 
     # The end
