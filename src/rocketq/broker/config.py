@@ -34,9 +34,10 @@ from rocketq.common.config import (
     update,
 )
 from rocketq.common.files import write_atomically
+from rocketq.common.networks import networks
 from rocketq.message.flags import Permission
 from rocketq.remoting.access.settings import AccessSettings
-from rocketq.remoting.link.settings import EntranceSettings, networks
+from rocketq.remoting.link.settings import EntranceSettings
 from rocketq.remoting.tls.settings import TlsSettings
 from rocketq.store.config import StoreConfig
 

@@ -14,9 +14,10 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError, check_ranges, key
 from rocketq.common.files import write_atomically
+from rocketq.common.networks import networks
 from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.client import split_address
-from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, networks
+from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings
 from rocketq.remoting.tls.settings import TlsSettings
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000

@@ -15,9 +15,10 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import check_ranges
 from rocketq.common.files import write_atomically
+from rocketq.common.networks import networks
 from rocketq.namesrv.registration import Limits
 from rocketq.remoting.access.settings import AccessSettings
-from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings, networks
+from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings
 from rocketq.remoting.tls.settings import TlsSettings
 
 # Keys nobody may change over the wire, whatever `configBlackList` says: they name files and

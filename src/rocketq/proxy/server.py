@@ -13,6 +13,7 @@ from typing import Final
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.networks import networks
 from rocketq.common.service import running
 from rocketq.proxy.access import GrpcAccess
 from rocketq.proxy.calls import Rpcs
@@ -34,7 +35,7 @@ from rocketq.proxy.sessions import Sessions
 from rocketq.remoting import Connection, Handlers, RemotingClient
 from rocketq.remoting.access.settings import AccessSettings, signing_hooks
 from rocketq.remoting.link.entrance import EntranceLimits
-from rocketq.remoting.link.settings import EntranceSettings, networks
+from rocketq.remoting.link.settings import EntranceSettings
 from rocketq.remoting.tls.certificates import client_tls
 from rocketq.remoting.tls.settings import TlsSettings
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.common.config import ConfigError, key
+from rocketq.common.networks import networks
 from rocketq.message.record.layout import ENTRY_SIZE
 
 INDEX_HEADER_SIZE: Final = 40
@@ -129,6 +130,7 @@ class StoreConfig:
     # Replication.
     ha_listen_port: int = 0
     ha_master_address: str | None = None
+    ha_allowed_addresses: str = ""
     ha_send_heartbeat_interval: int = 5_000
     ha_housekeeping_interval: int = 20_000
     ha_transfer_batch_size: int = 32_768
@@ -210,6 +212,7 @@ class StoreConfig:
                 f"haTransferBatchSize={self.ha_transfer_batch_size}: "
                 f"must be at most {_LARGEST_TRANSFER}"
             )
+        networks("haAllowedAddresses", self.ha_allowed_addresses)
         if self.ha_listen_port > 65_535:
             raise ConfigError(f"haListenPort={self.ha_listen_port}: must be at most 65535")
         if self.timer_precision_ms not in (10, 20, 50, 100, 200, 500, 1_000):

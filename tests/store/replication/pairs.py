@@ -88,8 +88,9 @@ class BareSlave:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, master: MessageStore) -> "BareSlave":
-        return cls(*await asyncio.open_connection("127.0.0.1", master.replicas.port))
+    async def connect(cls, master: MessageStore, local: str = "127.0.0.1") -> "BareSlave":
+        port = master.replicas.port
+        return cls(*await asyncio.open_connection("127.0.0.1", port, local_addr=(local, 0)))
 
     def report(self, position: int) -> None:
         self.writer.write(struct.pack(">q", position))

@@ -1,14 +1,17 @@
 """A master and its slaves: the same log, and answers that wait for it."""
 
 import asyncio
+import contextlib
 import errno
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rocketq.common.config import ConfigError
 from rocketq.message.message import Message
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import MessageStore, PutStatus
@@ -401,6 +404,47 @@ async def test_a_slave_that_does_not_read_holds_up_nobody(tmp_path: Path) -> Non
         slow = next(each for each in master.replicas.states() if each.acknowledged == 0)
         assert slow.position < master.max_physical_offset
         asleep.writer.transport.abort()
+
+
+async def test_strangers_do_not_take_the_places_of_slaves(tmp_path: Path) -> None:
+    async with master_store(tmp_path / "master") as master:
+        strangers = [await BareSlave.connect(master) for _ in range(20)]
+        for stranger in strangers:
+            stranger.report(0)
+        await eventually(lambda: len(master.replicas.states()) == 16, "all that may to be there")
+        other = await BareSlave.connect(master, local="127.0.0.2")
+        other.report(0)
+        await eventually(lambda: len(master.replicas.states()) == 17, "one from elsewhere")
+        for slave in (*strangers, other):
+            slave.writer.transport.abort()
+
+
+async def test_slaves_come_from_where_they_may(tmp_path: Path) -> None:
+    allowed = "127.0.0.2, 10.0.0.0/8"
+    async with master_store(tmp_path / "master", ha_allowed_addresses=allowed) as master:
+        master.append(message(b"secret"))
+        stranger = await BareSlave.connect(master)
+        with contextlib.suppress(ConnectionError):
+            stranger.report(0)
+            assert await stranger.reader.read(100) == b""
+        friend = await BareSlave.connect(master, local="127.0.0.2")
+        friend.report(0)
+        assert b"secret" in await friend.reader.read(4096)
+        # A change counts for those who are there, too.
+        config = replace(master.config, ha_allowed_addresses="10.0.0.0/8")
+        master.replicas.configure(config)
+        with contextlib.suppress(ConnectionError):
+            while await friend.reader.read(4096):
+                pass
+        assert not master.replicas.states()
+        for slave in (stranger, friend):
+            slave.writer.transport.abort()
+
+
+@pytest.mark.parametrize("wrong", ["localhost", "10.0.0.0/40", "10.0.0.1;10.0.0.2"])
+def test_addresses_that_are_none_stop_the_start(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(ConfigError, match="haAllowedAddresses"):
+        small_config(tmp_path, ha_allowed_addresses=wrong)
 
 
 async def test_a_silent_slave_is_sent_away_and_a_quiet_master_shows_that_it_lives(

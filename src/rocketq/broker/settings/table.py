@@ -207,6 +207,11 @@ SECTIONS: Final = (
                 choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
             ),
             at_start("haListenPort", "Where slaves copy the log; 0 is listenPort + 1.", 0, 65_535),
+            live(
+                "haAllowedAddresses",
+                "From where slaves may come, networks separated by commas; empty from anywhere.",
+                ours=True,
+            ),
             at_start("haMasterAddress", "Where a slave finds it, if not where NameServers say."),
             live("inSyncReplicas", "Copies a SYNC_MASTER waits for, its own is one.", 0, 64),
             live("minInSyncReplicas", "With fewer in sync it takes no message.", 0, 64),

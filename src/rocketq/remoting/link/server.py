@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from rocketq.common.networks import networks
 from rocketq.remoting.link.connection import Connection, ConnectionLimits
 from rocketq.remoting.link.deadlines import Deadlines
 from rocketq.remoting.link.entrance import Entrance, EntranceLimits
@@ -21,7 +22,7 @@ from rocketq.remoting.link.handlers import Handler, Handlers, HandleRun, RpcHook
 from rocketq.remoting.link.idle import IdleScan
 from rocketq.remoting.link.local import join
 from rocketq.remoting.link.meter import RequestMeter
-from rocketq.remoting.link.settings import EntranceSettings, networks
+from rocketq.remoting.link.settings import EntranceSettings
 from rocketq.remoting.tls.certificates import ServerTls
 from rocketq.remoting.wire.frame import FRAME_LIMIT
 

@@ -1,12 +1,8 @@
 """Settings of everything that listens, ours all of them: what strangers may take."""
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-
-from rocketq.common.access.policy import Network
-from rocketq.common.config import ConfigError
 
 _MIB: Final = 1024 * 1024
 
@@ -30,12 +26,3 @@ ENTRANCE_RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "tls_handshake_timeout_millis": (100, 600_000),
     "max_frame_length_before_login": (4096, 16 * _MIB),
 }
-
-
-def networks(key: str, text: str) -> tuple[Network, ...]:
-    """Addresses and networks separated by commas. Raises ConfigError."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    try:
-        return tuple(ipaddress.ip_network(word, strict=False) for word in words)
-    except ValueError as error:
-        raise ConfigError(f"{key}={text}: {error}") from None

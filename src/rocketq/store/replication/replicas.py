@@ -26,6 +26,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
+from rocketq.common.networks import is_inside, networks
 from rocketq.store.config import BrokerRole, StoreConfig
 from rocketq.store.replication.epoch_link import EpochSlaveLink
 from rocketq.store.replication.epochs import OPEN_END, Epochs
@@ -38,6 +39,8 @@ from rocketq.store.results import PutStatus
 logger = logging.getLogger(__name__)
 
 _MOST_SLAVES: Final = 64
+# One host alone does not keep the others from coming.
+_MOST_SLAVES_OF_ONE_ADDRESS: Final = 16
 _LOOK_EVERY_S: Final = 1.0
 
 WatchLog = Callable[[Callable[[], None] | None], None]
@@ -133,8 +136,11 @@ class Replicas:
         """Take over settings; the role is not one of them."""
         self._config = config
         self._waits.timeout_s = config.slave_timeout / 1000
-        for link in self._links:
+        self._allowed = networks("haAllowedAddresses", config.ha_allowed_addresses)
+        for link in list(self._links):
             link.configure(config)
+            if self._allowed and not is_inside(link.address.rpartition(":")[0], self._allowed):
+                link.close("haAllowedAddresses does not name its address any more")
         self._confirm()
         self._judge()
 
@@ -210,7 +216,15 @@ class Replicas:
 
     def joined(self, link: SlaveLink) -> bool:
         """A slave has connected; False if it may not stay."""
-        if self._server is None or len(self._links) >= _MOST_SLAVES:
+        if self._server is None:
+            return False
+        host = link.address.rpartition(":")[0]
+        if self._allowed and not is_inside(host, self._allowed):
+            link.close("haAllowedAddresses does not name its address")
+            return False
+        of_host = sum(other.address.rpartition(":")[0] == host for other in self._links)
+        if len(self._links) >= _MOST_SLAVES or of_host >= _MOST_SLAVES_OF_ONE_ADDRESS:
+            link.close("there are too many")
             return False
         self._links[link] = None
         logger.info("slave %s has connected", link.address)

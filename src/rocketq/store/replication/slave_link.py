@@ -65,7 +65,7 @@ class SlaveLink(asyncio.Protocol):
         self._read_at = self._written_at = loop.time()
         transport.set_write_buffer_limits(high=_UNSENT)
         if not self._replicas.joined(self):
-            self.close("there are too many")
+            transport.abort()
             return
         self._timer = loop.call_later(_LOOK_EVERY_S, self._look)
 
