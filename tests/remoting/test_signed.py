@@ -2,6 +2,7 @@
 
 import base64
 import hmac
+import struct
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from rocketq.remoting import Command, SerializeType
 from rocketq.remoting.access.signature import RequestSigner, Secret, is_signed
-from rocketq.remoting.hot.signed import field_of, read_signed
+from rocketq.remoting.hot.signed import field_of, fields_of, read_signed
 from rocketq.remoting.wire.frame import FrameSplitter
 
 pytestmark = pytest.mark.usefixtures("scanning")
@@ -36,13 +37,37 @@ def test_both_ways_agree(fields: dict[str, str], body: bytes, form: SerializeTyp
     signed = read_signed(found)
     if signed is not None:
         assert signed.access_key == "alice"
-        assert secret.has_signed(signed.content, signed.signature)
-        assert not Secret(b"another").has_signed(signed.content, signed.signature)
+        assert secret.has_signed(signed)
+        assert not Secret(b"another").has_signed(signed)
     for name, value in fields.items():
         assert field_of(found, name) == value
     assert field_of(found, "nothing of the kind") == ""
+    asked = (*fields, "nothing of the kind")
+    found_values = fields_of(found, tuple(name.encode() for name in asked))
+    assert found_values == (*fields.values(), "")
     assert is_signed(found, secret)
     assert found.ext_fields == request.ext_fields
+
+
+@pytest.mark.parametrize(
+    ("head", "user"),
+    [
+        (b'"AccessKey":"alice","AccessKey":"mallory"', "mallory"),
+        (b'"AccessKey":"mallory","b":"mine","AccessKey":"alice","b":"theirs"', "alice"),
+    ],
+)
+def test_of_two_fields_of_a_name_everybody_takes_the_last(head: bytes, user: str) -> None:
+    """Whoever checks and whoever acts must not read different things."""
+    header = b'{"code":310,"opaque":1,"extFields":{' + head + b"}}"
+    frame = struct.pack(">ii", 4 + len(header), len(header)) + header
+    [found] = FrameSplitter().feed(frame)
+    signed = read_signed(found)
+    assert signed is None or signed.access_key == user
+    topic = field_of(found, "b")
+    assert fields_of(found, (b"AccessKey", b"b")) == (user, topic)
+    assert field_of(found, "AccessKey") == user
+    assert found.ext_fields.get("AccessKey") == user
+    assert found.ext_fields.get("b", "") == topic
 
 
 def test_the_fields_stay_in_place_for_the_next_reader() -> None:
@@ -58,4 +83,4 @@ def test_the_fields_stay_in_place_for_the_next_reader() -> None:
 @given(st.binary(max_size=200), st.binary(max_size=6000))
 def test_signatures_are_hmac(secret: bytes, content: bytes) -> None:
     expected = hmac.digest(secret, content, "sha1")
-    assert Secret(secret).has_signed(content, base64.b64encode(expected))
+    assert Secret(secret).sign(content) == base64.b64encode(expected)

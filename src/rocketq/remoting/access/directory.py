@@ -40,13 +40,10 @@ class AccessDirectory:
         self._acl_file = TableFile(folder / "acls.json", self._encode_acls)
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
-        self._revision = 0
+        self.revision = 0
+        """Grows with every change."""
 
     # Looking
-
-    @property
-    def revision(self) -> int:
-        return self._revision
 
     def user(self, name: str) -> User | None:
         return self._users.get(name)
@@ -85,7 +82,7 @@ class AccessDirectory:
         self._changed(self._acl_file)
 
     def _changed(self, file: TableFile) -> None:
-        self._revision += 1
+        self.revision += 1
         file.save()
 
     async def saved(self) -> None:

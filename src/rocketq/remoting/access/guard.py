@@ -19,12 +19,16 @@ from rocketq.remoting.access.signature import ACCESS_KEY, Secret, is_signed
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.hot.signed import field_of, read_signed
+from rocketq.remoting.link.handlers import RpcHook
 from rocketq.remoting.wire.command import Command
 
-__all__ = ["AccessGuard", "Directory", "Rule", "Rules", "host_of"]
+__all__ = ["AccessGuard", "Directory", "Guard", "Rule", "Rules", "host_of"]
 
 _REMEMBERED: Final = 10_000
 _LONGEST_NAME: Final = 256
+
+_Allowed = tuple[int, str, str, tuple[str, ...]]
+"""Code, user, address, and the fields that decide what is needed."""
 
 
 class Directory(Protocol):
@@ -38,6 +42,22 @@ class Directory(Protocol):
     def user(self, name: str) -> User | None: ...
 
     def acl(self, name: str) -> Acl | None: ...
+
+
+class Guard(RpcHook, Protocol):
+    """Lets requests in; can be asked again when a handler knows more than the request said."""
+
+    def require(self, peer: str, request: Command, need: Need) -> bool:
+        """Refuse a request that was let in, if whoever signed it may not do this as well.
+
+        False where that is not for us to say: a super user, or nobody has signed it, so that
+        somebody else has let it in.
+        """
+        ...
+
+    def allows(self, user: str, peer: str, need: Need) -> bool:
+        """Whether a user that was let in may do something; without a name, whoever it is."""
+        ...
 
 
 class AccessGuard:
@@ -70,14 +90,22 @@ class AccessGuard:
         self._open_to_users = open_to_users
         self._cluster = cluster
         self._known: dict[str, tuple[User, Secret]] = {}
-        self._allowed: set[tuple[int, str, str, tuple[str, ...]]] = set()
+        self._allowed: set[_Allowed] = set()
         self._hosts: dict[str, str] = {}
         self._revision = -1
+        self._remembering = {
+            code: rule
+            for code, rule in rules.items()
+            if isinstance(rule, FieldRule)
+            and (authenticates and authorizes and code not in open_to_all | open_to_users)
+        }
         self._refusals = Refusals()
 
     def before_request(self, peer: str, request: Command) -> None:
         if self._revision != self._directory.revision:
             self._forget()
+        if self._is_known(peer, request):
+            return
         code = request.code
         try:
             name = ""
@@ -89,8 +117,47 @@ class AccessGuard:
             self._refusals.add(peer, request, cause)
             raise
 
+    def _is_known(self, peer: str, request: Command) -> bool:
+        """Whether it is signed, and like one that was let in before: the way of nearly all."""
+        rule = self._remembering.get(request.code)
+        host = self._hosts.get(peer)
+        if rule is None or host is None:
+            return False
+        signed = read_signed(request)
+        if signed is None:
+            return False
+        name = signed.access_key
+        if (request.code, name, host, rule.values(request)) not in self._allowed:
+            return False
+        known = self._known.get(name)
+        return known is not None and known[1].has_signed(signed)
+
     def after_response(self, peer: str, request: Command, response: Command) -> None:
         """What was let in is answered as it is."""
+
+    def require(self, peer: str, request: Command, need: Need) -> bool:
+        name = field_of(request, ACCESS_KEY)
+        if not self._authorizes or request.code in self._open_to_users:
+            return True
+        if not name:
+            return False
+        try:
+            user = self._user(name)
+            if user.is_super:
+                return False
+            self._check(user, (need,), self._host(peer))
+        except RequestRejected as cause:
+            self._refusals.add(peer, request, cause)
+            raise
+        return True
+
+    def allows(self, user: str, peer: str, need: Need) -> bool:
+        if not self._authorizes or not user:
+            return True
+        known = self._directory.user(user)
+        if known is None or not known.is_enabled:
+            return False
+        return refusal(known, self._directory.acl(user), need, self._host(peer)) is None
 
     def _forget(self) -> None:
         self._revision = self._directory.revision
@@ -109,7 +176,7 @@ class AccessGuard:
         if known is None:
             user = self._user(name)
             known = self._known[name] = user, Secret(user.password.encode())
-        if signed is not None and known[1].has_signed(signed.content, signed.signature):
+        if signed is not None and known[1].has_signed(signed):
             return name
         if not is_signed(request, known[1]):
             raise _refused("check signature failed.")
@@ -130,9 +197,11 @@ class AccessGuard:
             raise _refused("username cannot be null.")
         known = self._known.get(name)
         user = known[0] if known is not None else self._user(name)
-        if user.is_super:
-            return
         rule = self._rules.get(request.code)
+        if user.is_super:
+            if isinstance(rule, FieldRule):
+                self._remember((request.code, name, self._host(peer), rule.values(request)))
+            return
         if rule is None:
             raise _refused(f"User:{name} has no permission: this request is for super users.")
         address = self._host(peer)
@@ -141,11 +210,14 @@ class AccessGuard:
             if key in self._allowed:
                 return
             self._check(user, rule(request), address)
-            if len(self._allowed) >= _REMEMBERED:
-                self._allowed.clear()
-            self._allowed.add(key)
+            self._remember(key)
         else:
             self._check(user, rule(request), address)
+
+    def _remember(self, key: _Allowed) -> None:
+        if len(self._allowed) >= _REMEMBERED:
+            self._allowed.clear()
+        self._allowed.add(key)
 
     def _check(self, user: User, needs: Iterable[Need], address: str) -> None:
         for need in needs:

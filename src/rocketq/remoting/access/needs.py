@@ -9,7 +9,7 @@ from typing import Final
 from rocketq.common.access import Action, Need, ResourceType
 from rocketq.message import names
 from rocketq.remoting.access.rules import Rule
-from rocketq.remoting.hot.signed import field_of
+from rocketq.remoting.hot.signed import fields_of
 from rocketq.remoting.wire.command import Command
 
 PUB: Final = frozenset({Action.PUB})
@@ -44,12 +44,12 @@ class FieldRule:
     def __init__(
         self, fields: tuple[str, ...], needs: Callable[[tuple[str, ...]], Iterable[Need]]
     ) -> None:
-        self._fields = fields
+        self._fields = tuple(field.encode() for field in fields)
         self._needs = needs
 
     def values(self, request: Command) -> tuple[str, ...]:
         """What its needs depend on."""
-        return tuple([field_of(request, field) for field in self._fields])
+        return fields_of(request, self._fields)
 
     def __call__(self, request: Command) -> Iterable[Need]:
         return self._needs(self.values(request))

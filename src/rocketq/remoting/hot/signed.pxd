@@ -17,8 +17,13 @@ cdef class SignedFields:
 @cython.locals(fields=SignedFields, base="const unsigned char*", i="int", parts=list)
 cpdef SignedFields read_signed(CommandType command)
 
+cpdef bint is_match(SignedFields fields, object inner, object outer)
+
 @cython.locals(base="const unsigned char*", word=bytes, i="int")
 cpdef str field_of(CommandType command, str name)
+
+@cython.locals(base="const unsigned char*", name=bytes, value=str, values=list, fields=dict, i="int")
+cpdef tuple fields_of(CommandType command, tuple names)
 
 @cython.locals(i="int", at="int", held=EntryStruct)
 cdef void _sort(CommandType command, const unsigned char* base) noexcept

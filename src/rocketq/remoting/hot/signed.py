@@ -8,6 +8,10 @@ tests hold both against each other.
 Compiled where possible (signed.pxd gives the types).
 """
 
+from binascii import b2a_base64
+from hmac import compare_digest
+from typing import Any
+
 from rocketq.common.memory import Buffer
 from rocketq.remoting.wire import command as commands
 from rocketq.remoting.wire import scan
@@ -44,6 +48,15 @@ def read_signed(command: Command) -> SignedFields | None:
     return fields
 
 
+def is_match(fields: SignedFields, inner: Any, outer: Any) -> bool:
+    """Whether a secret has signed, of which HMAC's inside and outside have been begun."""
+    first = inner.copy()
+    first.update(fields.content)
+    second = outer.copy()
+    second.update(first.digest())
+    return compare_digest(fields.signature, b2a_base64(second.digest(), newline=False))
+
+
 def field_of(command: Command, name: str) -> str:
     """The value of one field, whatever has been read of a command; empty if there is none."""
     if command._entry_count < 0:
@@ -54,6 +67,23 @@ def field_of(command: Command, name: str) -> str:
         if scan.name_is(command, base, i, word, len(word)):
             return scan.text_value(command, i)
     return ""
+
+
+def fields_of(command: Command, names: tuple[bytes, ...]) -> tuple[str, ...]:
+    """The values of some fields, as `field_of` finds them."""
+    if command._entry_count < 0:
+        fields = command.ext_fields
+        return tuple([fields.get(name.decode(), "") for name in names])
+    values: list[str] = []
+    base = commands.address_of(command._frame)
+    for name in names:
+        value = ""
+        for i in range(command._entry_count - 1, -1, -1):
+            if scan.name_is(command, base, i, name, len(name)):
+                value = scan.text_value(command, i)
+                break
+        values.append(value)
+    return tuple(values)
 
 
 def _sort(command: Command, base: Buffer) -> None:
