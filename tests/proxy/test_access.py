@@ -11,9 +11,10 @@ from typing import Any
 import grpc
 import pytest
 
-from rocketq.proxy.access import credential
+from rocketq.proxy.access import credential, needs
 from rocketq.proxy.http2.connection import PREFACE
 from rocketq.proxy.protocol import messages as pb
+from rocketq.proxy.refusal import Refused
 from rocketq.remoting import Command
 from rocketq.remoting.access import RequestSigner
 from rocketq.remoting.bodies.access import AclInfo, Policy, PolicyEntry, UserInfo
@@ -22,6 +23,7 @@ from rocketq.remoting.headers.topics import CreateTopic
 from tests.proxy.bare_client import Client
 from tests.proxy.harness import BEFORE, HERE, Place, place
 from tests.proxy.test_http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Raw, headers, message
+from tests.waiting import eventually
 
 LOCKED: dict[str, Any] = {
     "authentication_enabled": True,
@@ -125,6 +127,39 @@ async def test_each_does_what_it_may(locked: Place) -> None:
     assert (await reader.ack("t", "g", *received.messages)).status.code == pb.OK
     assert (await sender.ack("t", "g", *received.messages)).status.code == pb.UNAUTHORIZED
     assert (await reader.receive("t", "other")).code == pb.UNAUTHORIZED
+
+
+@pytest.mark.parametrize("rpc", sorted(pb.rpcs))
+def test_every_rpc_needs_a_right(rpc: str) -> None:
+    request_class, _ = pb.rpcs[rpc]
+    request = request_class()
+    if rpc == "SendMessage":
+        request.messages.add(topic=pb.Resource(name="t"))
+    elif rpc == "Telemetry":
+        request.settings.subscription.group.name = "g"
+    elif rpc == "NotifyClientTermination":
+        request.group.name = "g"
+    assert list(needs(rpc, request))
+
+
+def test_what_has_no_rule_is_for_super_users() -> None:
+    with pytest.raises(Refused):
+        list(needs("SomethingNew", None))
+
+
+async def test_each_refusal_is_told_once_a_second(
+    locked: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = locked.client()
+    with caplog.at_level("INFO", "rocketq.audit"):
+        for _ in range(20):
+            await stranger.send("t")
+        await eventually(
+            lambda: sum(record.__dict__["times"] for record in caplog.records) >= 20,
+            "all of them to be counted",
+        )
+    assert {record.__dict__["rpc"] for record in caplog.records} == {"SendMessage"}
+    assert len(caplog.records) < 20
 
 
 async def test_strangers_are_refused(locked: Place) -> None:

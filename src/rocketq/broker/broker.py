@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from rocketq.broker.access.references import References
 from rocketq.broker.access.setup import guards, make_users, plain_files
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.arrivals import Arrivals
@@ -324,12 +325,15 @@ class Broker:
         held_pops = HeldPops(clock, arrivals.listen("pops"), newest_first=False)
         held_notifications = HeldPops(clock, arrivals.listen("notifications"), newest_first=True)
         revival = Revival(live, topics, groups, offsets, store, revive_log, timers, stats)
-        transactions = TransactionalMessages(live, topics, store, writer, offsets, producers, clock)
+        directory = self._directory = AccessDirectory(folder)
+        accounts = plain_files(config, clock)
+        references = References(guards(config, directory, accounts))
+        transactions = TransactionalMessages(
+            live, topics, store, writer, offsets, producers, clock, references
+        )
         housekeeping = Housekeeping(
             live, groups, offsets, producers, consumers, locks, ordered, topics, store
         )
-        directory = self._directory = AccessDirectory(folder)
-        accounts = plain_files(config, clock)
         tls = ServerTls(config)
         client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         registration = Registration(live, topics, client, self.address, roles, location)
@@ -408,7 +412,7 @@ class Broker:
         )
         routes = _merged(
             sends.handlers(),
-            SendBackProcessor(live, retries, store, writer, stats).handlers(),
+            SendBackProcessor(live, retries, store, writer, stats, references).handlers(),
             ReplyProcessor(live, sends, producers, writer, clock, store_host).handlers(),
             PullProcessor(
                 live, topics, groups, offsets, consumers, long_polling, store, stats, reading
@@ -428,8 +432,10 @@ class Broker:
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).handlers(),
             LockProcessor(locks, topics, groups, turns).handlers(),
             TimerProcessor(live, topics, timers, writer, clock, store_host).handlers(),
-            QueryProcessor(live, store).handlers(),
-            EndTransactionProcessor(live, transactions, writer, store, stats, clock).handlers(),
+            QueryProcessor(live, store, references).handlers(),
+            EndTransactionProcessor(
+                live, transactions, writer, store, stats, clock, references
+            ).handlers(),
             AssignmentProcessor(live, topics, groups, consumers, modes, topic_routes).handlers(),
             # Administration.
             TopicAdminProcessor(live, topics, offsets, store, stats, turns).handlers(),
@@ -442,7 +448,7 @@ class Broker:
                 self.address,
             ).handlers(),
             ConnectionAdminProcessor(producers, consumers, offsets, turns, self.address).handlers(),
-            RelayAdminProcessor(live, topics, groups, consumers, store).handlers(),
+            RelayAdminProcessor(live, topics, groups, consumers, store, references).handlers(),
             StorageAdminProcessor(topics, consumers, store, runtime_info, turns).handlers(),
             ReplicationAdminProcessor(
                 *(live, store, roles, follower, controlled, clock),

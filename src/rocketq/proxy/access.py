@@ -9,7 +9,6 @@ keeps its users; what each RPC needs is said here, once.
 import asyncio
 import hashlib
 import hmac
-import logging
 from collections.abc import Awaitable, Iterable
 from typing import Any, Final, Protocol
 
@@ -17,12 +16,10 @@ from rocketq.common.access import Acl, Need, User, refusal
 from rocketq.proxy.calls import Call
 from rocketq.proxy.protocol import messages as pb
 from rocketq.proxy.refusal import Refused
+from rocketq.remoting.access.audit import Refusals
 from rocketq.remoting.access.needs import PUB, SUB, group_need, topic_need
 
-audit = logging.getLogger("rocketq.audit")
-
 _LONGEST_NAME: Final = 256
-_CONSUMERS: Final = frozenset({pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER, pb.PULL_CONSUMER})
 
 
 class Directory(Protocol):
@@ -42,6 +39,7 @@ class GrpcAccess:
         self._directory = directory
         self._authenticates = authenticates
         self._authorizes = authorizes
+        self._refusals = Refusals()
 
     def check(self, rpc: str, request: Any, call: Call) -> Awaitable[None] | None:
         """Raises `Refused`; None when there is nothing to wait for."""
@@ -55,15 +53,8 @@ class GrpcAccess:
             if self._authorizes and not user.is_super:
                 await self._authorize(user, rpc, request, call)
         except Refused as error:
-            audit.warning(
-                "refused",
-                extra={
-                    "rpc": rpc,
-                    "peer": call.connection.peer_address,
-                    "user": credential(call.metadata)[0][:_LONGEST_NAME],
-                    "reason": error.text,
-                },
-            )
+            user_name = credential(call.metadata)[0]
+            self._refusals.note(rpc, call.connection.peer_address, user_name, error.text)
             raise
 
     async def _authenticated(self, metadata: dict[str, str]) -> User:
@@ -122,7 +113,13 @@ def needs(rpc: str, request: Any) -> Iterable[Need]:
         return [topic_need(request.topic.name, PUB)]
     if rpc == "QueryRoute":
         return [topic_need(request.topic.name, PUB | SUB)]
-    if rpc in ("QueryAssignment", "AckMessage", "ForwardMessageToDeadLetterQueue"):
+    if rpc in (
+        "QueryAssignment",
+        "AckMessage",
+        "ForwardMessageToDeadLetterQueue",
+        "ChangeInvisibleDuration",
+        "SyncLiteSubscription",
+    ):
         return [group_need(request.group.name, SUB), topic_need(request.topic.name, SUB)]
     if rpc in ("ReceiveMessage", "PullMessage", "UpdateOffset", "GetOffset"):
         return [
@@ -131,15 +128,13 @@ def needs(rpc: str, request: Any) -> Iterable[Need]:
         ]
     if rpc == "QueryOffset":
         return [topic_need(request.message_queue.topic.name, SUB)]
-    if rpc == "ChangeInvisibleDuration":
-        return [group_need(request.group.name, SUB)]
     if rpc == "Heartbeat":
-        return [group_need(request.group.name, SUB)] if request.client_type in _CONSUMERS else []
+        return [] if request.client_type == pb.PRODUCER else [group_need(request.group.name, SUB)]
     if rpc == "NotifyClientTermination":
         return [group_need(request.group.name, SUB)] if request.group.name.strip() else []
     if rpc == "Telemetry":
         return _telemetry_needs(request)
-    return []
+    raise _unauthorized(f"{rpc} is for super users")
 
 
 def _telemetry_needs(command: Any) -> Iterable[Need]:

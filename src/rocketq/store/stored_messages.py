@@ -29,7 +29,7 @@ _HEAD_SIZE: Final = layout.store_time_at(layout.BORN_V6) + 8
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Messages found by key. Other keys with the same hash may be among them."""
+    """Messages of a topic found by key. Other keys with the same hash may be among them."""
 
     buffers: list[memoryview]
     last_update_timestamp: int
@@ -106,7 +106,13 @@ class StoredMessages:
         for _ in range(3):
             positions = self._index.find(topic, key, max_count, begin_ms, end_ms)
             records = [self.look_up(position) for position in positions if position >= beginning]
-            buffers = [record for record in records if record is not None]
+            # Names and keys with one hash are easily found: what is not of the topic is not shown.
+            name = topic.encode("utf-8", "replace")
+            buffers = [
+                record
+                for record in records
+                if record is not None and read_record(record).topic == name
+            ]
             if buffers or not positions:
                 break
             # All of these are gone; older ones may have been left out for their sake.

@@ -11,7 +11,14 @@ import pytest
 from rocketq.broker import BrokerConfig
 from rocketq.broker.access import BROKER_RULES
 from rocketq.common.config import ConfigError
-from rocketq.remoting import Command, RemotingClient, RequestCode, ResponseCode
+from rocketq.remoting import (
+    Command,
+    Connection,
+    Handlers,
+    RemotingClient,
+    RequestCode,
+    ResponseCode,
+)
 from rocketq.remoting.access import RequestSigner, signature
 from rocketq.remoting.bodies.access import (
     AclInfo,
@@ -21,6 +28,7 @@ from rocketq.remoting.bodies.access import (
     decode_acls,
     decode_users,
 )
+from rocketq.remoting.headers import GetConsumerRunningInfo
 from rocketq.remoting.headers.access import (
     CreateAcl,
     CreateUser,
@@ -291,3 +299,45 @@ async def test_a_body_that_is_too_long_to_be_looked_through_is_refused(broker: T
     long = Command(RequestCode.HEART_BEAT, body=b'{"clientID":"c","x":"' + bytes(300_000) + b'"}')
     reply = await call_as(broker, long, "alice", "alicepass")
     assert reply.code == ResponseCode.NO_PERMISSION
+
+
+async def test_the_broker_tells_its_clients_as_ever(broker: TestBroker) -> None:
+    """What a broker asks its clients is not a request that somebody would have to sign."""
+    told: list[str] = []
+
+    def note(request: Command, connection: Connection) -> None:
+        told.append(request.ext_fields["consumerGroup"])
+
+    def running_info(request: Command, connection: Connection) -> Command:
+        return request.reply(body=b"{}")
+
+    handlers: Handlers = {
+        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: note,
+        RequestCode.GET_CONSUMER_RUNNING_INFO: running_info,
+    }
+    client = RemotingClient(handlers=handlers, hooks=[RequestSigner("root", "rootpass")])
+    await broker.heartbeat("first", client=client)
+    other = RemotingClient(hooks=[RequestSigner("root", "rootpass")])
+    await broker.heartbeat("second", client=other)
+    await eventually(lambda: "group" in told, "the first member to be told of the second")
+    asked = GetConsumerRunningInfo(consumer_group="group", client_id="first")
+    reply = await call_as(broker, Command.request(asked))
+    assert (reply.code, bytes(reply.body)) == (0, b"{}")
+    await other.close()
+    await client.close()
+
+
+async def test_what_was_popped_again_can_be_acknowledged(broker: TestBroker) -> None:
+    """It comes from a retry topic of its own, which nobody would think of naming."""
+    await make_user(broker, "alice", ("Group:billing", "Sub"), (f"Topic:{TOPIC}", "Sub"))
+    for topic in (TOPIC, f"%RETRY%billing_{TOPIC}", f"%RETRY%billing+{TOPIC}"):
+        for code in (RequestCode.ACK_MESSAGE, RequestCode.CHANGE_MESSAGE_INVISIBLETIME):
+            request = Command(code, ext_fields={"topic": topic, "consumerGroup": "billing"})
+            reply = await call_as(broker, request, "alice", "alicepass")
+            assert reply.code != ResponseCode.NO_PERMISSION, (topic, reply)
+    for topic in ("%RETRY%other", "%RETRY%billing_other", "%RETRY%billing+other"):
+        request = Command(
+            RequestCode.ACK_MESSAGE, ext_fields={"topic": topic, "consumerGroup": "billing"}
+        )
+        reply = await call_as(broker, request, "alice", "alicepass")
+        assert reply.code == ResponseCode.NO_PERMISSION, topic

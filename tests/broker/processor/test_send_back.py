@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rocketq.broker.access.references import References
 from rocketq.broker.processor.send_back import SendBackProcessor
 from rocketq.common.clock import ManualClock
 from rocketq.message.message import MessageExt
@@ -35,7 +36,8 @@ def send_back(
     version: int = Version.CURRENT,
 ) -> Command:
     processor = SendBackProcessor(
-        services.live, services.retries, services.store, services.writer, services.stats
+        *(services.live, services.retries, services.store, services.writer, services.stats),
+        References(),
     )
     header = ConsumerSendMsgBack(
         offset=offset, group=group, delay_level=delay_level, max_reconsume_times=limit

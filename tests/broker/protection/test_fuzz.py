@@ -2,12 +2,13 @@
 
 A broker takes them all without an exception that nobody has foreseen, without a step of its loop
 that others would notice, and without keeping anything of those who sent them. The long form
-sends a million.
+sends a million; ROCKETQ_FUZZ_FRAMES and ROCKETQ_FUZZ_SEED cut it into pieces.
 """
 
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -187,8 +188,9 @@ def run_against(
     count: int,
     *,
     sign: bool,
+    seed: int = 0,
 ) -> None:
-    for attempt in range(ATTEMPTS):
+    for attempt in range(seed, seed + ATTEMPTS):
         serve = make(tmp_path / f"{attempt}")
         with measured_server(serve, monkeypatch) as (address, steps):
             asyncio.run(besiege(address, steps, count, attempt, sign=sign))
@@ -229,8 +231,10 @@ def test_a_million_mutated_frames_and_records(
 ) -> None:
     brokers: list[Broker] = []
     settings = LOCKED if sign else {}
+    count = int(os.environ.get("ROCKETQ_FUZZ_FRAMES", "500000"))
     run_against(
         lambda folder: partial(serving, folder, brokers, **settings),
-        *(tmp_path, monkeypatch, caplog, brokers, 500_000),
+        *(tmp_path, monkeypatch, caplog, brokers, count),
         sign=sign,
+        seed=int(os.environ.get("ROCKETQ_FUZZ_SEED", "0")),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rocketq.broker.access.references import References
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.config import BrokerConfig
 from rocketq.broker.processor.end_transaction import EndTransactionProcessor
@@ -85,6 +86,7 @@ def processor(services: Services) -> EndTransactionProcessor:
         services.store,
         services.stats,
         services.clock,
+        References(),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from rocketq.common.access import Need
 from rocketq.message import names
+from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2
 from rocketq.remoting.access.needs import (
     CREATE,
     DELETE,
@@ -19,6 +20,7 @@ from rocketq.remoting.access.needs import (
     SUB_OR_GET,
     SUB_OR_UPDATE,
     UPDATE,
+    FieldRule,
     group_need,
     of_both,
     of_cluster,
@@ -89,6 +91,15 @@ def _batch_ack(request: Command) -> Iterable[Need]:
         yield topic_need(ack.topic, SUB)
 
 
+def _popped(values: tuple[str, ...]) -> Iterable[Need]:
+    """A popped message comes again from a retry topic of its group and its topic."""
+    topic, group = values
+    for retries in (retry_topic_v1(group, ""), retry_topic_v2(group, "")):
+        if group and topic.startswith(retries):
+            topic = topic.removeprefix(retries)
+    return topic_need(topic, SUB), group_need(group, SUB)
+
+
 def _assignment(request: Command) -> Iterable[Need]:
     asked = QueryAssignmentRequest.from_request(_short(request))
     return group_need(asked.consumer_group, SUB), topic_need(asked.topic, SUB)
@@ -100,6 +111,7 @@ def _request_mode(request: Command) -> Iterable[Need]:
 
 
 _pop: Final = of_both(SUB)
+_answer_to_pop: Final = FieldRule(("topic", "consumerGroup"), _popped)
 
 BROKER_RULES: Final[Rules] = {
     # Sending
@@ -116,8 +128,8 @@ BROKER_RULES: Final[Rules] = {
     Code.LITE_PULL_MESSAGE: of_both(SUB),
     Code.POP_MESSAGE: _pop,
     Code.PEEK_MESSAGE: _pop,
-    Code.ACK_MESSAGE: _pop,
-    Code.CHANGE_MESSAGE_INVISIBLETIME: _pop,
+    Code.ACK_MESSAGE: _answer_to_pop,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _answer_to_pop,
     Code.NOTIFICATION: _pop,
     Code.BATCH_ACK_MESSAGE: _batch_ack,
     Code.POLLING_INFO: of_both(GET),

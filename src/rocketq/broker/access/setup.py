@@ -9,9 +9,9 @@ from rocketq.common.clock import Clock
 from rocketq.common.config import ConfigError
 from rocketq.remoting.access import settings as access
 from rocketq.remoting.access.directory import AccessDirectory
+from rocketq.remoting.access.guard import Guard
 from rocketq.remoting.access.plain import PlainFiles, PlainGuard
 from rocketq.remoting.access.plain.migration import migrate
-from rocketq.remoting.link.handlers import RpcHook
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def make_users(
 
 def guards(
     config: BrokerConfig, directory: AccessDirectory, accounts: PlainFiles | None
-) -> list[RpcHook]:
+) -> list[Guard]:
     """The hooks of a broker's servers: none where nothing is checked."""
     if config.acl_enable and accounts is not None:
         return [PlainGuard(accounts, BROKER_RULES)]

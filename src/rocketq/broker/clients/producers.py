@@ -6,6 +6,7 @@ the client that asked.
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.common.clock import Clock
@@ -109,9 +110,13 @@ class ProducerTable:
                 if not others:
                     del self._awaited[client_id]
 
-    def next_channel(self, group: str) -> ClientChannel | None:
+    def next_channel(
+        self, group: str, is_wanted: Callable[[ClientChannel], bool] = lambda channel: True
+    ) -> ClientChannel | None:
         """Some live member of a group, each in its turn."""
-        members = [channel for channel in self.channels(group) if channel.is_live]
+        members = [
+            channel for channel in self.channels(group) if channel.is_live and is_wanted(channel)
+        ]
         if not members:
             return None
         turn = self._turns.get(group, -1) + 1

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
+from rocketq.broker.access.references import user_of
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable, Subscription
 from rocketq.broker.clients.producers import ProducerTable
@@ -95,7 +96,9 @@ class ClientProcessor:
         self, request: Command, connection: Connection, data: HeartbeatData
     ) -> Command | Awaitable[Command]:
         channel = ClientChannel(
-            connection, data.client_id, request.language, request.version, self._clock.now_ms()
+            *(connection, data.client_id, request.language, request.version),
+            self._clock.now_ms(),
+            user_of(request),
         )
         # A heartbeat of the first form always asks to be repeated in full.
         changed = data.heartbeat_fingerprint == 0

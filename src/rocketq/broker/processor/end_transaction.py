@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
+from rocketq.broker.access.references import References
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.send import response_code
 from rocketq.broker.stats.stats import BrokerStats
@@ -21,6 +22,7 @@ from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import PropertyName
 from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
+from rocketq.remoting.access.needs import PUB
 from rocketq.remoting.headers import EndTransaction
 from rocketq.store import AppendResult, MessageStore, PutStatus
 from rocketq.store.config import BrokerRole
@@ -39,6 +41,7 @@ class EndTransactionProcessor:
         store: MessageStore,
         stats: BrokerStats,
         clock: Clock,
+        references: References,
     ) -> None:
         self._live = live
         self._transactions = transactions
@@ -46,6 +49,7 @@ class EndTransactionProcessor:
         self._store = store
         self._stats = stats
         self._clock = clock
+        self._references = references
 
     def handlers(self) -> Handlers:
         return {EndTransaction.CODE: self._end}
@@ -57,7 +61,7 @@ class EndTransactionProcessor:
             )
         header = request.header(EndTransaction)
         if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
-            half = self._half_message(header)
+            half = self._own_half_message(request, connection, header)
             if self._transactions.was_decided(half.queue_offset):
                 # Said twice, or by two copies of one half message; what was stored for the
                 # first may not be safe yet.
@@ -69,7 +73,7 @@ class EndTransactionProcessor:
                 return self._reply_when(durable, request)
             return request.reply()
         if header.commit_or_rollback == SysFlag.TRANSACTION_ROLLBACK:
-            half = self._half_message(header)
+            half = self._own_half_message(request, connection, header)
             if not self._transactions.was_decided(half.queue_offset):
                 self._transactions.decide(half.queue_offset)
                 self._count(half, is_commit=False)
@@ -96,6 +100,16 @@ class EndTransactionProcessor:
             raise RequestRejected(
                 ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong"
             )
+        return half
+
+    def _own_half_message(
+        self, request: Command, connection: Connection, header: EndTransaction
+    ) -> MessageExt:
+        """The same, of a topic that whoever decides may send to."""
+        half = self._half_message(header)
+        topic = half.get_property(PropertyName.REAL_TOPIC)
+        if topic is not None and self._references.are_checked:
+            self._references.check(request, connection, topic, PUB, header.topic)
         return half
 
     def _is_too_late(self, half: MessageExt) -> bool:

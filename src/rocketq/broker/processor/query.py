@@ -1,7 +1,10 @@
 """Finds messages by key and by their place in the log."""
 
+from rocketq.broker.access.references import References
 from rocketq.broker.config import LiveConfig
+from rocketq.message.record.reader import read_record
 from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
+from rocketq.remoting.access.needs import GET
 from rocketq.remoting.headers import QueryMessage, QueryMessageResponse, ViewMessageById
 from rocketq.store import MessageStore
 
@@ -9,9 +12,10 @@ from rocketq.store import MessageStore
 class QueryProcessor:
     """Looks things up; changes nothing."""
 
-    def __init__(self, live: LiveConfig, store: MessageStore) -> None:
+    def __init__(self, live: LiveConfig, store: MessageStore, references: References) -> None:
         self._live = live
         self._store = store
+        self._references = references
 
     def handlers(self) -> Handlers:
         return {QueryMessage.CODE: self._by_key, ViewMessageById.CODE: self._by_offset}
@@ -44,4 +48,7 @@ class QueryProcessor:
             raise RequestRejected(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
             )
+        if self._references.are_checked:
+            topic = read_record(record).topic.decode("utf-8", "replace")
+            self._references.check(request, connection, topic, GET)
         return request.reply(body=record)

@@ -9,6 +9,7 @@ and the id of its first record.
 import random
 from typing import Final
 
+from rocketq.broker.access.references import References
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.send import refuse_on_slave
 from rocketq.broker.retry import RetryTopics
@@ -40,12 +41,14 @@ class SendBackProcessor:
         store: MessageStore,
         writer: MessageWriter,
         stats: BrokerStats,
+        references: References,
     ) -> None:
         self._live = live
         self._retries = retries
         self._store = store
         self._writer = writer
         self._stats = stats
+        self._references = references
 
     def handlers(self) -> Handlers:
         return {ConsumerSendMsgBack.CODE: self._send_back}
@@ -67,6 +70,9 @@ class SendBackProcessor:
             raise RequestRejected(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
             )
+        self._references.check_consumed(
+            request, connection, original.topic, header.group, header.origin_topic
+        )
         limit = self._retries.limit(group, request.version, header.max_reconsume_times)
         level = header.delay_level
         is_dead = level < 0 or original.reconsume_times >= limit

@@ -8,6 +8,8 @@ transaction waits for the next time.
 
 import logging
 
+from rocketq.broker.access.references import References
+from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.transaction.half import question_body, real_queue
 from rocketq.message.ids import offset_message_id
@@ -27,13 +29,21 @@ def ask(
     half: MessageExt,
     copy: MessageInner,
     at: AppendResult,
+    references: References,
 ) -> bool:
-    """Send the question about a stored copy; false if nobody can be asked."""
+    """Send the question about a stored copy; false if nobody can be asked.
+
+    The question holds the message: it goes to those alone who might have sent it.
+    """
     queue = real_queue(half)
     if group is None or queue is None:
         logger.warning("transaction %s names no producer or no topic", half.transaction_id)
         return False
-    channel = producers.next_channel(group)
+
+    def may_know(member: ClientChannel) -> bool:
+        return references.may_publish(member.user, member.connection.peer_address, queue[0])
+
+    channel = producers.next_channel(group, may_know)
     if channel is None:
         return False
     header = CheckTransactionState(

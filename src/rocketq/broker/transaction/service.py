@@ -19,6 +19,7 @@ import asyncio
 import logging
 from typing import Final
 
+from rocketq.broker.access.references import References
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -62,6 +63,7 @@ class TransactionalMessages:
         offsets: ConsumerOffsets,
         producers: ProducerTable,
         clock: Clock,
+        references: References | None = None,
     ) -> None:
         self._live = live
         self._topics = topics
@@ -70,6 +72,7 @@ class TransactionalMessages:
         self._offsets = offsets
         self._producers = producers
         self._clock = clock
+        self._references = references or References()
         self._undecided = Undecided()
         host = encode_host(live.broker.broker_ip1, live.broker.listen_port)
         self._op_log = OpLog(live, writer, host, clock)
@@ -307,7 +310,8 @@ class TransactionalMessages:
         self._undecided.move(offset, to=result.queue_offset, due_ms=retry_ms)
         group = message.get_property(PropertyName.PRODUCER_GROUP)
         name = self._live.broker.broker_name
-        self._note_answerable(group, ask(self._producers, group, name, message, copy, result))
+        is_asked = ask(self._producers, group, name, message, copy, result, self._references)
+        self._note_answerable(group, is_asked)
 
     def _note_answerable(self, group: str | None, was_asked: bool) -> None:
         """Say once that nobody of a group can be asked, however much it has left open."""

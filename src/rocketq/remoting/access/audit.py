@@ -21,7 +21,8 @@ _INTERVAL_S: Final = 1.0
 # So many different refusals are written per interval; of further ones the peer is.
 _MOST: Final = 100
 
-_Key = tuple[int, str, str, str]
+_Key = tuple[int | str, str, str, str]
+"""Code or RPC, peer, user, reason."""
 
 
 class Refusals:
@@ -32,8 +33,11 @@ class Refusals:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, peer: str, request: Command, cause: RequestRejected) -> None:
-        user = field_of(request, ACCESS_KEY)[:_LONGEST_NAME]
-        key: _Key = (request.code, peer, user, cause.remark or "")
+        self.note(request.code, peer, field_of(request, ACCESS_KEY), cause.remark or "")
+
+    def note(self, what: int | str, peer: str, user: str, reason: str) -> None:
+        """`what` is the code of a request, or the name of an RPC."""
+        key: _Key = (what, peer, user[:_LONGEST_NAME], reason)
         if key not in self._again and len(self._again) >= _MOST:
             key = (0, peer.rpartition(":")[0], "", "too many different refusals to name")
         if key in self._again:
@@ -54,10 +58,10 @@ class Refusals:
 
 
 def _write(key: _Key, times: int) -> None:
-    code, peer, user, reason = key
+    what, peer, user, reason = key
+    named = {"rpc": what} if isinstance(what, str) else {"code": what}
     audit.warning(
-        "refused",
-        extra={"code": code, "peer": peer, "user": user, "reason": reason, "times": times},
+        "refused", extra={**named, "peer": peer, "user": user, "reason": reason, "times": times}
     )
 
 

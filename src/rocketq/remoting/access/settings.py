@@ -17,7 +17,7 @@ from rocketq.common.access import User, UserType
 from rocketq.common.config import ConfigError
 from rocketq.common.numbers import INT32_MAX, parse_natural
 from rocketq.remoting.access.directory import AccessDirectory
-from rocketq.remoting.access.guard import AccessGuard
+from rocketq.remoting.access.guard import AccessGuard, Guard
 from rocketq.remoting.access.rules import Rules
 from rocketq.remoting.access.signature import RequestSigner
 from rocketq.remoting.link.handlers import RpcHook
@@ -63,7 +63,7 @@ class AccessSettings:
 
 def guards(
     settings: AccessSettings, directory: AccessDirectory, rules: Rules, *, cluster: str
-) -> list[RpcHook]:
+) -> list[Guard]:
     """The hooks of a server: none where nothing is checked."""
     if not settings.authentication_enabled:
         return []

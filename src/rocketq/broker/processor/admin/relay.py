@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from rocketq.broker.access.references import References
 from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.config import LiveConfig
@@ -11,6 +12,7 @@ from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.message.ids import InvalidMessageId, parse_offset_message_id
 from rocketq.message.queue import MessageQueue
+from rocketq.message.record.reader import read_record
 from rocketq.remoting import (
     Command,
     Connection,
@@ -46,12 +48,14 @@ class RelayAdminProcessor:
         groups: SubscriptionGroups,
         consumers: ConsumerTable,
         store: MessageStore,
+        references: References,
     ) -> None:
         self._live = live
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
         self._store = store
+        self._references = references
 
     def handlers(self) -> Handlers:
         return {
@@ -79,7 +83,13 @@ class RelayAdminProcessor:
             topic_sys_flag=0 if topic is None else topic.topic_sys_flag,
             group_sys_flag=0 if group is None else group.group_sys_flag,
         )
-        body = self._message(header.msg_id) if header.msg_id else bytes(request.body)
+        body = bytes(request.body)
+        if header.msg_id:
+            body = self._message(header.msg_id)
+            self._references.check_consumed(
+                *(request, connection, read_record(body).topic.decode("utf-8", "replace")),
+                *(header.consumer_group, header.topic),
+            )
         return await self._relay(request, channel, header.consumer_group, complete, body)
 
     def _message(self, message_id: str) -> bytes:

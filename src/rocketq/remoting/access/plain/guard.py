@@ -56,6 +56,30 @@ class PlainGuard:
     def after_response(self, peer: str, request: Command, response: Command) -> None:
         """What was let in is answered as it is."""
 
+    def require(self, peer: str, request: Command, need: Need) -> bool:
+        standing = self._standing(request.ext_fields.get(ACCESS_KEY, ""))
+        host = host_of(peer)
+        if standing is None or self._is_white(host) or standing.is_white(host):
+            return False
+        reason = self._decision(standing, need)
+        if reason is not None:
+            cause = _refused(reason)
+            self._refusals.add(peer, request, cause)
+            raise cause
+        return True
+
+    def allows(self, user: str, peer: str, need: Need) -> bool:
+        host = host_of(peer)
+        if not user or self._is_white(host):
+            return True
+        standing = self._standing(user)
+        if standing is None:
+            return False
+        return standing.is_white(host) or standing.refusal(need) is None
+
+    def _standing(self, key: str) -> Standing | None:
+        return self._files.account(key) if 0 < len(key) <= _LONGEST_NAME else None
+
     def _is_white(self, host: str) -> bool:
         known = self._white.get(host)
         if known is None:
@@ -68,7 +92,7 @@ class PlainGuard:
         key = request.ext_fields.get(ACCESS_KEY, "")
         if not key:
             raise _refused("No accessKey is configured")
-        standing = self._files.account(key) if len(key) <= _LONGEST_NAME else None
+        standing = self._standing(key)
         if standing is None:
             raise _refused(f"No acl config for {key[:_LONGEST_NAME]}")
         if standing.is_white(host):
