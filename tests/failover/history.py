@@ -9,6 +9,7 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from rocketq.message.ids import parse_offset_message_id
@@ -173,6 +174,12 @@ class History:
             assert loop.time() - began < within_s, f"nothing was acknowledged for {within_s} s"
             await asyncio.sleep(0.005)
         return loop.time() - began
+
+    def longest_pause(self, since: float) -> float:
+        """The longest time without an answer, from a moment until now."""
+        answers = sorted(each.ended for each in self.acknowledgements if each.ended > since)
+        now = asyncio.get_running_loop().time()
+        return max(after - before for before, after in pairwise([since, *answers, now]))
 
     def check_reigns(self, reigns: Sequence[EpochEntry]) -> None:
         """Compare who acknowledged when with the reigns of the log that came of it."""
