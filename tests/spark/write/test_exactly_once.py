@@ -21,13 +21,13 @@ from rocketq.remoting.errors import ConnectionLost
 from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import InvalidOptions, sink_options
 from rocketq.spark.wire.broker_socket import BrokerSocket
-from rocketq.spark.write import sender
 from rocketq.spark.write.once import attempt, lease
 from rocketq.spark.write.once.digests import message_digest, row_digests
 from rocketq.spark.write.once.lease import Fenced, Process
 from rocketq.spark.write.once.marks import MARKS_TOPIC, Mark
 from rocketq.spark.write.once.task_name import TaskName
 from rocketq.spark.write.rows import WriteFailed, write_rows
+from rocketq.spark.write.sender import BatchSender
 from rocketq.testing import LocalBroker
 from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import batch_rows, numbers
@@ -141,7 +141,7 @@ class Forgetful(BrokerSocket):
 def test_lost_answers_double_nothing(
     any_cluster: Cluster, pending: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "BrokerSocket", Forgetful)
+    monkeypatch.setattr(BatchSender, "plain_socket", Forgetful)
     monkeypatch.setattr(Forgetful, "lost", 0)
     topic = any_cluster.new_topic()
     task = TaskName(sink=topic, batch=0, partition=0)

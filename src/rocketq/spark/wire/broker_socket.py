@@ -34,6 +34,7 @@ _FRAME_LIMIT: Final = 64 << 20
 _CONNECT_WITHIN_S: Final = 10.0
 _WAITING_IN_KERNEL: Final = 4 << 20
 _RECORD: Final = 16 << 10
+_AT_ONCE: Final = 64 << 10
 
 
 class BrokerSocket:
@@ -138,6 +139,27 @@ class BrokerSocket:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class AnswerSocket(BrokerSocket):
+    """For many small answers: as many as have come are taken in at once."""
+
+    def __init__(self, address: str, hooks: Sequence[RpcHook], timeout_s: float) -> None:
+        self._splitter = FrameSplitter(_FRAME_LIMIT + _LENGTH.size)
+        super().__init__(address, hooks, timeout_s)
+
+    def _receive(self) -> Command:
+        while not self._early:
+            try:
+                data = self._socket.recv(_AT_ONCE)
+            except OSError as error:
+                raise self._failed(error) from None
+            if not data:
+                raise ConnectionLost(f"{self.address} has closed the connection")
+            self._early.extend(self._splitter.feed(data) or ())
+            if self._splitter.error is not None:
+                raise self._splitter.error
+        return self._early.popleft()
 
 
 class EncryptedSocket(BrokerSocket):

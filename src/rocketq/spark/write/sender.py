@@ -92,6 +92,7 @@ class BatchSender:
 
     waits_for_order = True
     """Whether what has to stay in order is sent one request after another."""
+    plain_socket = BrokerSocket
 
     def __init__(
         self, client: ClientInstance, options: SinkOptions, attempt: Attempt | None = None
@@ -99,7 +100,6 @@ class BatchSender:
         self._client = client
         self._attempt = attempt
         self._options = options
-        self._most_under_way = options.max_pending
         self._namespace = options.connection.namespace
         self._hooks = signing_hooks(client_config(options.connection))
         self._masters: dict[str, str | None] = {}
@@ -121,7 +121,7 @@ class BatchSender:
         """Send a batch; failures show when it is waited for, here or later."""
         self._post(batch)
         self._under_way.append(batch)
-        while len(self._under_way) > self._most_under_way:
+        while len(self._under_way) > self._options.max_pending:
             self.wait(self._under_way.popleft())
 
     def wait(self, batch: Batch) -> None:
@@ -260,7 +260,7 @@ class BatchSender:
             timeout_s = self._options.connection.timeout_s
             tls = self._options.connection.tls
             connection = (
-                BrokerSocket(address, self._hooks, timeout_s)
+                self.plain_socket(address, self._hooks, timeout_s)
                 if tls is None
                 else EncryptedSocket(address, self._hooks, timeout_s, tls)
             )

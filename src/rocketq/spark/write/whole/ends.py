@@ -16,7 +16,7 @@ from rocketq.remoting.codes import RequestCode
 from rocketq.remoting.headers import EndTransaction
 from rocketq.remoting.wire.command import Command
 from rocketq.spark.options import SinkOptions
-from rocketq.spark.wire.broker_socket import BrokerSocket, EncryptedSocket
+from rocketq.spark.wire.broker_socket import AnswerSocket, BrokerSocket, EncryptedSocket
 from rocketq.spark.wire.client import client_config
 from rocketq.spark.write.sender import TAKEN
 from rocketq.spark.write.side_topic import master_of
@@ -36,11 +36,20 @@ class Ends:
         address = master_of(client, broker_name)
         access = options.connection
         hooks = signing_hooks(client_config(access))
-        self._broker_name = broker_name
-        self._topic = topic
-        self._group = group
-        self._socket = (
-            BrokerSocket(address, hooks, access.timeout_s)
+        self._fields = EndTransaction(
+            producer_group=group,
+            tran_state_table_offset=0,
+            commit_log_offset=0,
+            commit_or_rollback=SysFlag.TRANSACTION_COMMIT,
+            # The time in which a producer may speak for itself has no meaning here.
+            from_transaction_check=True,
+            msg_id="",
+            transaction_id="",
+            topic=topic,
+            broker_name=broker_name,
+        ).to_ext_fields()
+        self._socket: BrokerSocket = (
+            AnswerSocket(address, hooks, access.timeout_s)
             if access.tls is None
             else EncryptedSocket(address, hooks, access.timeout_s, access.tls)
         )
@@ -66,20 +75,14 @@ class Ends:
         self._wait_for(_UNDER_WAY)
 
     def _request(self, half: HalfPlace, how: int) -> Command:
-        return Command.request(
-            EndTransaction(
-                producer_group=self._group,
-                tran_state_table_offset=half.half_offset,
-                commit_log_offset=half.log_offset,
-                commit_or_rollback=how,
-                # The time in which a producer may speak for itself has no meaning here.
-                from_transaction_check=True,
-                msg_id=half.key,
-                transaction_id=half.key,
-                topic=self._topic,
-                broker_name=self._broker_name,
-            )
-        )
+        fields = self._fields | {
+            "tranStateTableOffset": str(half.half_offset),
+            "commitLogOffset": str(half.log_offset),
+            "commitOrRollback": str(how),
+            "msgId": half.key,
+            "transactionId": half.key,
+        }
+        return Command.request(RequestCode.END_TRANSACTION, ext=fields)
 
     def _wait_for(self, under_way: int) -> None:
         while self._under_way > under_way:
