@@ -69,6 +69,12 @@ def nothing_is_invented(history: History, shape: Shape) -> Iterator[str]:
             yield f"{delivery.key!r} was delivered and never sent"
 
 
+def nothing_is_spoiled(history: History, shape: Shape) -> Iterator[str]:
+    """Whoever gets a message gets it as it was sent."""
+    for key in history.spoiled:
+        yield f"{key} came with another body"
+
+
 def offsets_are_dense(history: History, shape: Shape) -> Iterator[str]:
     """The messages of a queue are numbered without gaps.
 
@@ -165,7 +171,7 @@ def what_is_refused_comes_again(history: History, shape: Shape) -> Iterator[str]
 
 
 def a_slave_has_the_same_log(history: History, shape: Shape) -> Iterator[str]:
-    """What a slave has is what its master has.
+    """What a slave has is what its master has, and when all is at rest it has all of it.
 
     A master that waits for disk and slave at the same time may lose with the power what its
     slave has already. Nobody was told that it is there, and the slave has to stand aside.
@@ -173,7 +179,7 @@ def a_slave_has_the_same_log(history: History, shape: Shape) -> Iterator[str]:
     has_lost = any(incident.lost_power == "broker-a" for incident in history.incidents)
     for name in history.logs_differ:
         if not (has_lost and history.slave_fault):
-            yield f"the log of {name} is not a part of its master's"
+            yield f"the log of {name} is not its master's"
 
 
 def a_slave_has_what_is_acknowledged(history: History, shape: Shape) -> Iterator[str]:
@@ -289,10 +295,12 @@ def retries_are_counted(history: History, shape: Shape) -> Iterator[str]:
         refused[delivery.key] += not delivery.was_taken
     if shape is Shape.ASYNC_FLUSH and _any_power_loss(history):
         return
+    wanted = set(range(MAX_RETRIES + 1))
     for key, counts in tries.items():
-        if max(counts) > MAX_RETRIES:
+        # A consumer that cannot give a message back tries it once more by itself, and counts.
+        if max(counts) > MAX_RETRIES and not history.incidents:
             yield f"{key} came {max(counts)} times again"
-        if key in history.dead_letters and counts != set(range(MAX_RETRIES + 1)):
+        if key in history.dead_letters and not wanted <= counts:
             yield f"{key} is a dead letter after {sorted(counts)}"
 
 
@@ -349,6 +357,7 @@ _POP_EXCUSES: Final = _CRASHES | {
 CHECKS: Final[tuple[Check, ...]] = (
     nothing_acknowledged_is_lost,
     nothing_is_invented,
+    nothing_is_spoiled,
     offsets_are_dense,
     offsets_are_given_once,
     order_is_kept,

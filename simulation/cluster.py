@@ -27,6 +27,9 @@ _PORT: Final = 10911
 _HA_PORT: Final = 10912
 _LOG_FILE_SIZE: Final = 128 * 1024
 
+# Of a record with addresses of IPv4.
+_BODY_AT: Final = 88
+
 Main = Callable[[Process], Coroutine[Any, Any, None]]
 
 
@@ -132,7 +135,7 @@ class Cluster:
     def log(self, name: str) -> bytes:
         """The commit log of a broker."""
         folder = self.disk(name).root / "commitlog"
-        return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+        return b"".join(path.read_bytes() for path in sorted(folder.glob("*")))
 
     def epochs(self, name: str) -> list[tuple[int, int]]:
         """The reigns in the log of a broker."""
@@ -141,20 +144,20 @@ class Cluster:
         return [(epoch.number, epoch.start) for epoch in epochs.entries()]
 
     def flip_bit(self, name: str) -> None:
-        """Damage one record in the log of a broker that does not run."""
+        """Damage the body of one message in the log of a broker that does not run."""
         files = sorted((self.disk(name).root / "commitlog").glob("*"))
         records = []
         for path in files:
             data, at = path.read_bytes(), 0
-            while (size := int.from_bytes(data[at : at + 4], "big")) > 88:
-                records.append((path, at, data[at : at + size]))
+            while (size := int.from_bytes(data[at : at + 4], "big")) > _BODY_AT:
+                if _body_end(data[at : at + size]) > _BODY_AT:
+                    records.append((path, at, data[at : at + size]))
                 at += size
         if not records:
             return
         path, at, record = self.chance.choice(records)
         self.history.damaged |= {key for key in self.history.sends if key.encode() in record}
-        # In what is behind its fixed fields, which its checksum or its properties are about.
-        self.disk(name).flip_bit(path, at + self.chance.randrange(88, len(record)))
+        self.disk(name).flip_bit(path, at + self.chance.randrange(_BODY_AT, _body_end(record)))
 
     # What happens to them
 
@@ -297,3 +300,7 @@ class Cluster:
             in_sync_replicas=2 if role is BrokerRole.SYNC_MASTER else 1,
             all_ack_in_sync_state_set=self._shape is Shape.ELECTED,
         )
+
+
+def _body_end(record: bytes) -> int:
+    return _BODY_AT + int.from_bytes(record[_BODY_AT - 4 : _BODY_AT], "big")

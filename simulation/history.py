@@ -118,6 +118,8 @@ class History:
     """Of an elected set: each epoch, and where it begins in the log."""
     not_on_slave: list[str] = field(default_factory=list)
     """Messages that a slave did not have when they were acknowledged."""
+    spoiled: list[str] = field(default_factory=list)
+    """Messages that somebody got with another body than they were sent with."""
     has_poppers: bool = False
     skew_s: float = 0.0
     """How far the clocks of brokers differ from one another at the most."""
@@ -126,3 +128,8 @@ class History:
         send = self.sends[key] = Send(key, at_s, kind)
         self.by_producer[producer].append(send)
         return send
+
+    def look_at_body(self, key: str, body: bytes) -> None:
+        """Note what is not as it was sent: a key, and dots behind it."""
+        if body.rstrip(b".") != key.encode():
+            self.spoiled.append(key)

@@ -36,6 +36,10 @@ _CALM_S: Final = 400.0
 set back make timed messages wait."""
 
 
+_BEHIND: Final = 16 * 1024
+"""How much a slave may lack when everything has come to rest: the master still writes a little."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one run has shown."""
@@ -172,8 +176,11 @@ class _Run:
             reigns = {name: cluster.epochs(name) for name in names}
             master = max(names, key=lambda name: (reigns[name][-1:], len(logs[name])))
             cluster.history.epochs = reigns[master]
+        end = len(logs[master])
         cluster.history.logs_differ = [
-            name for name in names if not logs[master].startswith(logs[name])
+            name
+            for name in names
+            if not logs[master].startswith(logs[name]) or len(logs[name]) < end - _BEHIND
         ]
 
 

@@ -165,6 +165,7 @@ class Workload:
             if hash_of(key) % 13 == 0 and key not in self._refused:
                 self._refused.add(key)
                 is_taken = False
+            self._history.look_at_body(key, message.body)
             self._history.deliveries.append(
                 Delivery(
                     key,
@@ -199,6 +200,7 @@ class Workload:
         key = message.keys[0]
         popped = Popped(key, self._now_s, name)
         self._history.pops.append(popped)
+        self._history.look_at_body(key, message.body)
         if hash_of(key) % 11 == 0 and key not in self._left:
             self._left.add(key)
             return

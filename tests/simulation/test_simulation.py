@@ -36,7 +36,7 @@ def digest(text: str) -> str:
 
 @pytest.mark.parametrize("shape", [shape.name for shape in Shape])
 def test_every_promise_is_kept(shape: str) -> None:
-    code, text = simulate("--seed", "1", "--minutes", "0.1", "--shape", shape, "--whole")
+    code, text = simulate("--seed", "1", "--minutes", "0.05", "--shape", shape, "--whole")
     assert code == 0, text
 
 
