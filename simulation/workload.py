@@ -166,6 +166,8 @@ class Workload:
                 self._refused.add(key)
                 is_taken = False
             self._history.look_at_body(key, message.body)
+            if hash_of(key) % 5 == 0:
+                await asyncio.sleep(0.5)  # work takes time, in which a consumer may die
             self._history.deliveries.append(
                 Delivery(
                     key,
