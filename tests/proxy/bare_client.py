@@ -37,7 +37,7 @@ class Client:
     def _metadata(self) -> list[tuple[str, str]]:
         return [(name, value) for name, value in self.metadata.items() if value]
 
-    async def call(self, rpc: str, request: Any, timeout_s: float | None = 10.0) -> Any:
+    async def call(self, rpc: str, request: Any, timeout_s: float | None = 30.0) -> Any:
         request_class, response_class = pb.rpcs[rpc]
         assert isinstance(request, request_class)
         method = self.channel.unary_unary(

@@ -207,7 +207,7 @@ async def test_a_grpc_client_is_served_over_tls(at: Place) -> None:
     tls = writer.get_extra_info("ssl_object")
     assert tls.selected_alpn_protocol() == "h2"
     writer.write(PREFACE + b"\0\0\0\4\0\0\0\0\0")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         head = await reader.readexactly(9)
     assert head[3] == 4  # SETTINGS
     writer.close()
@@ -219,7 +219,7 @@ async def test_tls_without_http2_is_hung_up_on(at: Place) -> None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await reader.read(-1) == b""
     writer.close()
 

@@ -54,7 +54,7 @@ class Raw:
         self._writer.write(data)
 
     async def read(self) -> tuple[int, int, int, bytes]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             head = await self._reader.readexactly(9)
             body = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
         return head[3], head[4], int.from_bytes(head[5:], "big"), body
@@ -67,7 +67,7 @@ class Raw:
                 return stream, body
 
     async def is_closed(self) -> bool:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await self._reader.read(65536):
                 pass
         return True
@@ -145,7 +145,7 @@ async def test_a_ping_is_answered(at: Place) -> None:
 async def test_what_is_not_http2_is_hung_up_on(at: Place) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", at.server.port)
     writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert PREFACE not in await reader.read(-1)
     writer.close()
 

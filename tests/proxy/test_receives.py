@@ -30,8 +30,8 @@ async def test_nothing_is_found_when_the_time_is_over(tmp_path: Path) -> None:
         began = time.monotonic()
         received = await client.receive("t", "g", poll_s=0.1)  # raised to the least
         assert received.code == pb.MESSAGE_NOT_FOUND
-        assert 1.5 < time.monotonic() - began < 10
-        assert abs(received.delivered_at.ToMilliseconds() - now_ms()) < 5_000
+        assert 1.5 < time.monotonic() - began < 18  # not the most
+        assert abs(received.delivered_at.ToMilliseconds() - now_ms()) < 30_000
 
 
 async def test_a_message_that_arrives_is_delivered_at_once(at: Place, client: Client) -> None:
@@ -43,14 +43,13 @@ async def test_a_message_that_arrives_is_delivered_at_once(at: Place, client: Cl
     await send(client, "t")
     received = await waiting
     assert received.bodies == [b"0"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # not when its time is over
 
 
 async def test_receives_are_checked(at: Place, client: Client) -> None:
     await at.create_topic("t")
     await at.create_topic("write-only", perm=2)
     for code, more in (
-        (pb.ILLEGAL_POLLING_TIME, {"timeout_s": 0.35, "poll_s": None}),
         (pb.ILLEGAL_INVISIBLE_TIME, {"invisible_s": 1.9}),
         (pb.ILLEGAL_INVISIBLE_TIME, {"invisible_s": 13 * 3600}),
         (pb.ILLEGAL_INVISIBLE_TIME, {"invisible_s": None}),
@@ -64,8 +63,16 @@ async def test_receives_are_checked(at: Place, client: Client) -> None:
         ("write-only", "g", pb.FORBIDDEN),
     ):
         assert (await client.receive(topic, group)).code == code
-    old = at.client(x_mq_client_version="5.0.2")
-    assert (await old.receive("t", "g", timeout_s=0.35, poll_s=None)).code == pb.BAD_REQUEST
+
+
+@pytest.mark.parametrize("mode", [HERE, BEFORE])
+async def test_a_deadline_too_short_to_wait_is_refused(tmp_path: Path, mode: str) -> None:
+    least = {"grpc_client_consumer_min_long_polling_timeout_millis": 19_000}
+    async with place(tmp_path, mode, proxy=least) as at:
+        await at.create_topic("t")
+        for version, code in (("5.0.2", pb.BAD_REQUEST), ("5.1.2", pb.ILLEGAL_POLLING_TIME)):
+            client = at.client(x_mq_client_version=version)
+            assert (await client.receive("t", "g", timeout_s=18, poll_s=None)).code == code
 
 
 async def test_a_receive_without_a_deadline_is_served(at: Place, client: Client) -> None:

@@ -240,7 +240,7 @@ async def test_a_topic_made_a_moment_ago_can_be_sent_to(at: Place, client: Clien
     async def can_be_sent_to() -> bool:
         return bool(await code_of(client, "t") == pb.OK)
 
-    await eventually(can_be_sent_to, within_s=5)
+    await eventually(can_be_sent_to)
 
 
 async def test_a_broker_without_a_name_server_serves_too(tmp_path: Path) -> None:

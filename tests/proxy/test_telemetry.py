@@ -77,7 +77,7 @@ async def ending(client: Client, *settings: Any) -> tuple[list[Any], grpc.Status
         await stream.write(pb.TelemetryCommand(settings=each))
     answers = []
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (answer := await stream.read()) is not grpc.aio.EOF:
                 answers.append(answer)
     except grpc.aio.AioRpcError:
