@@ -5,15 +5,18 @@ them needs a name that anybody has given it.
 """
 
 import asyncio
+import base64
 import contextlib
 import struct
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from rocketq.common.buffers import Buffer
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, RemotingClient, RemotingError, RequestCode, RpcHook
+from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest, QueryAssignmentRequest
 from rocketq.remoting.bodies.heartbeat import (
     ConsumerData,
     HeartbeatData,
@@ -29,8 +32,11 @@ from rocketq.remoting.headers import (
     HeartBeat,
     QueryConsumeTimeSpan,
     QueryMessage,
+    RecallMessage,
+    RequestHeader,
     ResetOffset,
 )
+from rocketq.remoting.headers.pop import AckMessage, ChangeInvisibleTime, Notification, PopMessage
 from tests.broker.harness import pull_request, send_request
 from tests.siege import attack_for
 
@@ -182,6 +188,88 @@ async def held_sql_pulls(client: RemotingClient, address: str, turn: int) -> Non
     await asyncio.gather(*pulls, return_exceptions=True)
 
 
+async def held_pops(client: RemotingClient, address: str, turn: int) -> None:
+    """Of the topic that everybody uses, by many groups, for tags that nobody uses."""
+    common: dict[str, Any] = {"poll_time": 400, "born_time": int(time.time() * 1000)}
+    requests: list[RequestHeader] = []
+    for number in range(300):
+        group = f"pops-{number % 50}"
+        requests += (
+            PopMessage(
+                consumer_group=group,
+                topic="honest",
+                queue_id=-1,
+                max_msg_nums=32,
+                invisible_time=10_000 + turn,
+                init_mode=number % 2,
+                exp_type="TAG",
+                exp=f"nobody-{number}",
+                order=number % 7 == 0,
+                **common,
+            ),
+            Notification(consumer_group=group, topic="honest", queue_id=-1, **common),
+        )
+    calls = [client.send(address, Command.request(each), 20.0) for each in requests]
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def receipts_of_all_kinds(client: RemotingClient, address: str, turn: int) -> None:
+    """Acknowledgements of what nobody has popped, one by one and by the hundred thousand."""
+    now_ms = int(time.time() * 1000)
+    place: dict[str, Any] = {"consumer_group": "pops-1", "topic": "honest", "queue_id": 0}
+    for text in (
+        f"0 {now_ms} 60000 0 0 attacked 0 {turn}",
+        f"0 {now_ms} {2**62} 0 0 attacked 0 {turn}",
+        f"{2**62} {now_ms} 60000 {2**31 - 1} 2 attacked {2**31 - 1} {2**62}",
+        " ".join(["9" * 4_000] * 8),
+    ):
+        await call(client, address, Command.request(AckMessage(extra_info=text, offset=0, **place)))
+        header = ChangeInvisibleTime(
+            extra_info=text, offset=turn, invisible_time=2**62 if turn % 2 else 1, **place
+        )
+        await call(client, address, Command.request(header))
+    for bit_set in (base64.b64encode(b"\xff" * 100_000).decode(), "/" * 3_000):
+        ack = BatchAck(
+            consumer_group="pops-1",
+            topic="honest",
+            pop_time=now_ms,
+            invisible_time=60_000,
+            bit_set=bit_set,
+        )
+        body = BatchAckRequest(broker_name="attacked", acks=[ack] * 2_000 if turn else [ack])
+        await call(
+            client, address, Command.request(RequestCode.BATCH_ACK_MESSAGE, body=body.encode())
+        )
+
+
+async def times_without_end(client: RemotingClient, address: str, turn: int) -> None:
+    """All due in the same moment, some never, and taken back before they are there."""
+    due_ms = int(time.time() * 1000) + 3_000
+    requests = []
+    for number in range(300):
+        when = (due_ms, due_ms, "9" * 400, "-1")[number % 4]
+        properties = {"TIMER_DELIVER_MS": f"{when}", "UNIQ_KEY": f"u{turn}-{number}"}
+        requests.append(send_request(WIDE, properties=properties, queue_id=number))
+        handle = f"v1 {WIDE} attacked {due_ms} u{turn}-{number}"
+        encoded = base64.urlsafe_b64encode(handle.encode()).decode()
+        requests.append(Command.request(RecallMessage(topic=WIDE, recall_handle=encoded)))
+    requests.append(Command.request(RecallMessage(topic=WIDE, recall_handle="A" * 100_000)))
+    requests.append(Command.request(RequestCode.GET_TIMER_METRICS))
+    await asyncio.gather(*(call(client, address, request) for request in requests))
+
+
+async def assignments(client: RemotingClient, address: str, turn: int) -> None:
+    for number in range(20):
+        body = QueryAssignmentRequest(
+            topic=WIDE,
+            consumer_group=f"pops-{number}",
+            client_id=f"client-{turn}",
+            strategy_name=("AVG", "AVG_BY_CIRCLE", "x" * 10_000)[number % 3],
+        )
+        request = Command.request(RequestCode.QUERY_ASSIGNMENT, body=body.encode())
+        await call(client, address, request)
+
+
 # Long answers
 
 
@@ -282,6 +370,10 @@ ATTACKS: Final[dict[str, Attack]] = {
         absurd_numbers,
         held_pulls,
         held_sql_pulls,
+        held_pops,
+        receipts_of_all_kinds,
+        times_without_end,
+        assignments,
         statistics,
         json_of_all_kinds,
         frames_of_all_kinds,

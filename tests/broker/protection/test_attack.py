@@ -39,6 +39,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncIterator[str]:
             namesrv_addr="",
             enable_property_filter=True,
             max_made_per_connection=2_000,
+            recall_message_enable=True,
             **settings,
         ),
         StoreConfig(
@@ -138,6 +139,7 @@ def test_honest_clients_among_hostile_ones(tmp_path: Path) -> None:
         "bindAddress": "127.0.0.1",
         "listenPort": "0",
         "enablePropertyFilter": "true",
+        "recallMessageEnable": "true",
         "mappedFileSizeCommitLog": str(64 << 20),
     }
     with server_process("broker", settings) as server:
