@@ -5,16 +5,20 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from rocketq import Message
+from rocketq.client.blocking.loop_thread import loop_thread
 from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.config import ClientConfig
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
 from rocketq.message.queue import MessageQueue
+from rocketq.remoting.bodies.registration import TopicConfig
 from rocketq.remoting.errors import ConnectionLost
 from rocketq.spark.options import InvalidOptions, sink_options
 from rocketq.spark.wire.broker_socket import BrokerSocket
@@ -27,6 +31,7 @@ from rocketq.spark.write.whole.ledger import COMMITS_TOPIC, Ledger, Part, Record
 from rocketq.spark.write.whole.places import HalfPlace, pack, places_of
 from rocketq.spark.write.written import Prepared
 from rocketq.testing import LocalBroker
+from tests.cli.programs import serving
 from tests.spark.conftest import SETTINGS, Cluster
 from tests.spark.readers import batch_rows, numbers
 from tests.waiting import wait_until
@@ -160,6 +165,50 @@ def test_what_one_query_has_left_another_one_finishes(
     assert seen(cluster, topic) == Counter([-1, *range(ROWS)])
 
 
+def test_a_batch_on_two_brokers_is_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = ["--namesrv-port", "0", "--broker-port", "0"]
+    with serving("up", "--dir", str(tmp_path), "--brokers", "2", *ports) as server:
+        cluster = Cluster(server.facts["namesrv"])
+        topic = new_topic_on_all(cluster)
+        sink = Sink(cluster, topic)
+        sink.write(0, [-1, -2])
+        prepared = sink.tasks(1, range(ROWS))
+        brokers = {broker for task in prepared for broker in task.places}
+        assert len(brokers) == 2
+        with monkeypatch.context() as dying:
+            kill_after(dying, ROWS * 2 // 3)  # one broker is done, the other is not
+            with pytest.raises(Killed):
+                sink.commit(prepared)
+        assert len(seen(cluster, topic)) == 2 + ROWS * 2 // 3
+        assert seen(cluster, topic, wholeBatches="true") == Counter([-1, -2])
+        sink.write(1, range(1000, 1000 + ROWS))
+        assert seen(cluster, topic) == Counter([-1, -2, *range(ROWS)])
+        assert seen(cluster, topic, wholeBatches="true") == Counter([-1, -2, *range(ROWS)])
+        server.stop()
+
+
+def new_topic_on_all(cluster: Cluster) -> str:
+    """A topic with two queues on every broker."""
+    config = TopicConfig(topic_name="on-all", read_queue_nums=2, write_queue_nums=2)
+
+    async def create() -> int:
+        async with ClientInstance.opened(ClientConfig(namesrv=cluster.namesrv)) as client:
+            brokers = (await client.api.cluster_info()).broker_addr_table.values()
+            for broker in brokers:
+                await client.api.create_topic(broker.broker_addrs[0], config)
+            return 2 * len(brokers)
+
+    queues = loop_thread().run(create())
+
+    async def count() -> int:
+        async with ClientInstance.opened(ClientConfig(namesrv=cluster.namesrv)) as client:
+            route = await client.api.route(config.topic_name)
+            return 0 if route is None else sum(data.read_queue_nums for data in route.queue_datas)
+
+    wait_until(lambda: loop_thread().run(count()) == queues)
+    return config.topic_name
+
+
 def test_connections_that_break_while_a_batch_is_ended_double_nothing(
     any_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +299,7 @@ def test_batches_that_are_decided_later_are_not_cut_by_a_reader_between(cluster:
 
 
 def test_brokers_ask_about_what_is_left_over_and_are_told_to_drop_it() -> None:
-    settings = {**SETTINGS, "transactionTimeOut": "100", "transactionCheckInterval": "1000"}
+    settings = {**SETTINGS, "transactionTimeOut": "1000", "transactionCheckInterval": "1000"}
     with LocalBroker(settings=settings) as broker:
         cluster = Cluster(broker.namesrv)
         topic = cluster.new_topic()
@@ -258,7 +307,7 @@ def test_brokers_ask_about_what_is_left_over_and_are_told_to_drop_it() -> None:
         sink.task(0, 0, tables(range(30)))  # its executor died
         sink.write(0, range(ROWS))
         sink.task(1, 0, tables(range(5)))  # nobody knows yet what becomes of these
-        wait_until(lambda: asked_about(cluster) <= 10)
+        wait_until(lambda: asked_about(cluster) <= 10, within_s=60)
         assert asked_about(cluster) > 0
         assert seen(cluster, topic) == Counter(range(ROWS))
 
