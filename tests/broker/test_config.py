@@ -11,7 +11,6 @@ from rocketq.broker.config import (
     LiveConfig,
     load_configs,
 )
-from rocketq.broker.settings.page import page
 from rocketq.broker.settings.rows import Standing
 from rocketq.broker.settings.table import TABLE
 from rocketq.common.clock import ManualClock
@@ -154,15 +153,6 @@ def test_defaults_are_values_that_may_be() -> None:
     defaults = to_properties(BrokerConfig(broker_name="b")) | to_properties(StoreConfig())
     for key, value in defaults.items():
         assert TABLE[key].refusal(value) is None
-
-
-def test_the_page_is_made_from_the_table() -> None:
-    written = Path(__file__).parents[2] / "docs" / "settings.md"
-    assert written.read_text() == page(), (
-        "python -m rocketq.broker.settings.page > docs/settings.md"
-    )
-    for key in TABLE:
-        assert f"`{key}`" in page()
 
 
 # What is refused

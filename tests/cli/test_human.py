@@ -1,4 +1,4 @@
-"""`rocketq topic`, `group`, `cluster` and `message`."""
+"""`rocketq topic`, `group`, `broker`, `cluster`, `message` and `user`."""
 
 import json
 from collections.abc import Iterator
@@ -81,6 +81,40 @@ def test_brokers_are_listed_and_their_settings_shown_and_changed(broker: LocalBr
     assert ask(broker, "cluster", "config", "broker-a", "fileReservedTime") == "48\n"
 
 
+def test_a_broker_is_asked_where_a_word_follows(broker: LocalBroker) -> None:
+    assert ask(broker, "broker", "list") == ask(broker, "cluster", "list")
+    assert "commitLogMaxOffset" in ask(broker, "broker", "describe", "broker-a")
+    assert ask(broker, "broker", "config", broker.address, "brokerName") == "broker-a\n"
+    assert "--printImportantConfig" in run("broker", "--help").stdout
+
+
+def test_messages_are_sent_and_followed_under_their_noun(broker: LocalBroker) -> None:
+    assert ask(broker, "message", "send", "nouns", "hello").count("\n") == 1
+    tail = ("message", "tail", "nouns", "--from", "earliest", "--no-follow")
+    assert ask(broker, *tail) == "hello\n"
+
+
+def test_a_user_is_made_allowed_changed_and_deleted(broker: LocalBroker) -> None:
+    created = ask(broker, "user", "create", "otto", "--password", "12345678")
+    assert created == f"otto can log in ({broker.address})\n"
+    assert data(broker, "user", "list") == [{"user": "otto", "kind": "Normal", "state": "enable"}]
+    ask(broker, "user", "allow", "otto", "Topic:orders", "Pub,Sub")
+    ask(broker, "user", "deny", "otto", "Group:g*", "Sub", "--from", "10.0.0.9")
+    ask(broker, "user", "change", "otto", "--state", "disable")
+    described = data(broker, "user", "describe", "otto")
+    assert isinstance(described, dict)
+    assert described["state"] == "disable"
+    assert described["rights"] == [
+        {"resource": "Topic:orders", "decision": "Allow", "actions": "Pub, Sub", "from": ""},
+        {"resource": "Group:g*", "decision": "Deny", "actions": "Sub", "from": "10.0.0.9"},
+    ]
+    assert "12345678" not in ask(broker, "user", "describe", "otto")
+    ask(broker, "user", "forget", "otto", "Topic:orders")
+    assert "Topic:orders" not in ask(broker, "user", "describe", "otto")
+    assert ask(broker, "user", "delete", "otto").startswith("otto is deleted")
+    assert data(broker, "user", "list") == []
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -90,6 +124,8 @@ def test_brokers_are_listed_and_their_settings_shown_and_changed(broker: LocalBr
         (("cluster", "config", "nobody"), "no broker nobody is registered"),
         (("cluster", "config", "broker-a", "nosuch"), "broker-a has no setting nosuch"),
         (("message", "get", "t", "0" * 32), "no broker serves the topic t"),
+        (("broker", "describe", "nobody"), "no broker nobody is registered"),
+        (("user", "describe", "nobody"), "there is no user nobody"),
     ],
 )
 def test_a_mistake_is_one_clear_line(

@@ -35,3 +35,12 @@ async def test_figures_and_health(tmp_path: Path) -> None:
         assert found["election_total", "broker-a"] == 1
         assert found["rocketq_controller_broker_sets", ""] == 1
         assert found["rocketq_controller_broker_sets_without_master", ""] == 0
+        requests = {
+            (sample.labels["request_type"], sample.labels["request_handle_status"]): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "request_total"
+        }
+        assert requests["controller_elect_master", "success"] == 1
+        assert 'request_latency_microseconds_count{node_type="controller",group=' in text
+        assert f'address="{controller.address}"' in text

@@ -33,7 +33,10 @@ HERE, BEFORE = "in the broker", "before the broker"
 class Place:
     """Where tests happen: one broker, one gRPC server."""
 
-    def __init__(self, broker: TestBroker, server: GrpcServer, mode: str) -> None:
+    def __init__(
+        self, broker: TestBroker, server: GrpcServer, mode: str, names: NameServer | None = None
+    ) -> None:
+        self.names = names
         self.broker = broker
         self.server = server
         self.mode = mode
@@ -117,7 +120,7 @@ async def place(
                 GrpcServer.beside(broker.broker, config) if mode == HERE else GrpcServer(config)
             )
             async with server.serving():
-                running = Place(broker, server, mode)
+                running = Place(broker, server, mode, names)
                 try:
                     yield running
                 finally:

@@ -36,7 +36,6 @@ from rocketq.broker.metrics import families
 from rocketq.broker.metrics.deferred import DeferredFigures
 from rocketq.broker.metrics.health import BrokerHealth
 from rocketq.broker.metrics.lag import LagFigures
-from rocketq.broker.metrics.settings import exporter_settings
 from rocketq.broker.metrics.storage import DiskWatch, StorageFigures
 from rocketq.broker.metrics.traffic import TrafficFigures, latencies
 from rocketq.broker.pop import (
@@ -94,6 +93,7 @@ from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.metrics.family import Collector
 from rocketq.common.metrics.monitoring import Monitoring, Part
+from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
@@ -270,7 +270,9 @@ class Broker:
         config = self._config = await _with_addresses(self._config)
         clock = self._clock
         is_monitored_elsewhere = self._monitoring is not None
-        monitoring = self._monitoring = self._monitoring or Monitoring(exporter_settings(config))
+        monitoring = self._monitoring = self._monitoring or Monitoring(
+            exporter_settings(config, config.broker_ip1, config.broker_ip1)
+        )
         live = LiveConfig(config, self._store_config, path=self._config_path, clock=clock)
         folder = Path(self._store_config.store_path_root_dir) / "config"
         store_host = encode_host(config.broker_ip1, config.listen_port)
@@ -498,6 +500,8 @@ class Broker:
         self._servers = (server, vip_server)
         self._codes = frozenset(routes)
         if monitoring.is_on:
+            if config.enable_request_metrics:
+                stats.sizes = {}
             traffic = TrafficFigures(
                 live, topics, groups, stats, producers, consumers, acknowledgements
             )
@@ -592,6 +596,7 @@ def _add_figures(
     health.add_to(part)
     if config.enable_stats_metrics:
         part.add(families.NODE, traffic.node)
+        part.add(families.CREATIONS, traffic.creations)
     if config.enable_request_metrics:
         part.add(families.MESSAGES, traffic.messages)
     if config.enable_connection_metrics:

@@ -34,6 +34,7 @@ from rocketq.common.config import (
     update,
 )
 from rocketq.common.files import write_atomically
+from rocketq.common.metrics.settings import MetricsSettings
 from rocketq.common.networks import networks
 from rocketq.message.flags import Permission
 from rocketq.remoting.access.settings import AccessSettings
@@ -58,7 +59,7 @@ def local_address() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
+class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings, MetricsSettings):
     """What one broker is told at start."""
 
     # Who it is and where it listens.
@@ -214,18 +215,7 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings):
     global_cold_read_threshold: int = 100 * _MIB
     config_black_list: str = "configBlackList;brokerConfigPath"
 
-    # Metrics and health.
-    metrics_exporter_type: str = "DISABLE"
-    metrics_prom_exporter_port: int = 5557
-    metrics_prom_exporter_host: str = ""
-    metrics_grpc_exporter_target: str = ""
-    metrics_grpc_exporter_header: str = field(default="", repr=False)
-    metric_grpc_exporter_time_out_in_mills: int = 3_000
-    metric_grpc_exporter_interval_in_mills: int = 60_000
-    metric_logging_exporter_interval_in_mills: int = 10_000
-    metrics_label: str = ""
-    metrics_otel_cardinality_limit: int = 50_000
-    metrics_export_batch_max_data_points: int = 1_000
+    # Which figures there are; where they go is inherited.
     enable_connection_metrics: bool = True
     enable_lag_and_dlq_metrics: bool = True
     enable_message_store_metrics: bool = True

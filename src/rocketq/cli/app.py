@@ -19,6 +19,17 @@ class LazyCommand(NamedTuple):
 
     module: str
     summary: str
+    with_word: str = ""
+    """The module for it where a word follows, as in `rocketq broker list`, if it is another."""
+
+    def modules(self) -> list[str]:
+        return [self.module, *([self.with_word] if self.with_word else [])]
+
+    def run(self, arguments: list[str]) -> Run:
+        has_word = bool(arguments) and not arguments[0].startswith("-")
+        name = self.with_word if self.with_word and has_word else self.module
+        found: Run = importlib.import_module(name).run
+        return found
 
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
@@ -26,7 +37,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "rocketq.cli.servers.up.command", "Run a NameServer and a broker in one process."
     ),
     "namesrv": LazyCommand("rocketq.cli.servers.namesrv", "Run a NameServer."),
-    "broker": LazyCommand("rocketq.cli.servers.broker", "Run a broker."),
+    "broker": LazyCommand(
+        "rocketq.cli.servers.broker",
+        "Run a broker; with list, describe, config or set: those that run.",
+        with_word="rocketq.cli.human.broker",
+    ),
     "console": LazyCommand("rocketq.cli.servers.console", "Run the web console."),
     "proxy": LazyCommand("rocketq.cli.servers.proxy", "Serve gRPC clients before brokers."),
     "controller": LazyCommand(
@@ -41,6 +56,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "group": LazyCommand("rocketq.cli.human.group", "Consumer groups: lag, members, offsets."),
     "cluster": LazyCommand("rocketq.cli.human.cluster", "The brokers, and how they are doing."),
     "message": LazyCommand("rocketq.cli.human.message", "Find a message, and what became of it."),
+    "user": LazyCommand("rocketq.cli.human.user", "Who may come in, and what they may do."),
     "completion": LazyCommand("rocketq.cli.completion", "Print a script for a shell's Tab key."),
     "pipeline": LazyCommand("rocketq.cli.pipeline", "Make and run data pipelines on Spark."),
     "archive": LazyCommand("rocketq.cli.archive", "Keep topics as Parquet, and bring them back."),
@@ -91,9 +107,8 @@ def run() -> None:
         unknown_command(_PROGRAM, name, COMMANDS)
     code = interrupted_code(name)
     leave_at_once(code)
-    command: Run = importlib.import_module(lazy.module).run
     try:
-        command(f"{_PROGRAM} {name}", arguments)
+        lazy.run(arguments)(f"{_PROGRAM} {name}", arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         raise SystemExit(code) from None

@@ -44,9 +44,11 @@ def _table() -> _Table:
     found: _Table = {}
     for name, lazy in COMMANDS.items():
         try:
-            found[name] = words_after(importlib.import_module(lazy.module).run)
+            found[name] = {}
+            for module in lazy.modules():
+                found[name] |= words_after(importlib.import_module(module).run)
         except ImportError:
-            found[name] = {}  # an extra that is not installed
+            continue  # an extra that is not installed
     return found
 
 
@@ -55,8 +57,10 @@ def _bash(table: _Table) -> str:
     for name, subs in table.items():
         names = " ".join(sub for sub in subs if sub)
         if names:
-            cases.append(f'    "{name} ") words="{names}" ;;')
-        for sub, option_names in subs.items():
+            first_words = " ".join([names, *subs.get("", [])])
+            cases.append(f'    "{name} ") words="{first_words}" ;;')
+        # The pattern of a command without a word fits all of them, so it stands last.
+        for sub, option_names in sorted(subs.items(), key=lambda each: not each[0]):
             mark = f'"{name} {sub}"' if sub else f'"{name} "*'
             cases.append(f'    {mark}) words="{" ".join(option_names)}" ;;')
     first = " ".join([*table, *_OTHERS])

@@ -7,6 +7,7 @@ from rocketq.common.metrics import monitoring, process
 from rocketq.common.metrics.family import Family
 from rocketq.controller import metrics as controller
 from rocketq.namesrv import metrics as namesrv
+from rocketq.proxy import metrics as proxy
 
 _INTRODUCTION = """\
 # Metrics and health
@@ -36,10 +37,9 @@ is flushed every second where metrics are on, also when there is little to flush
 
 Names that begin with `rocketmq_`, and their labels, are those of RocketMQ 5.5.0 (which adds the
 unit to the name where there is one), so dashboards made for it work; all series of a broker have
-the labels `cluster`, `node_id` and `node_type`. Names with `rocketq_` are ours. Of RocketMQ's these
-are left out: `rocketmq_message_size` and `rocketmq_delay_message_latency` (histograms that cost
-something for every message), `rocketmq_half_messages` (see `rocketq_open_transactions`), the times
-it takes to create topics and groups, and those of stores that do not exist here.
+the labels `cluster`, `node_id` and `node_type`. Names with `rocketq_` are ours. Of RocketMQ's
+only those are left out that tell of stores or a consensus which do not exist here: RocksDB's, the
+tiered store's, and the controller's `dledger_` ones.
 
 Counting costs nothing extra: the figures are those that the broker keeps anyway, and become text
 when somebody asks, some milliseconds at a time. An answer is given again for a second. Requests are
@@ -57,6 +57,7 @@ def page() -> Iterator[str]:
     yield from _table("Every process", (*process.FAMILIES, monitoring.HEALTHY, monitoring.LEFT_OUT))
     yield from _table("NameServer", namesrv.FAMILIES)
     yield from _table("Controller", controller.FAMILIES)
+    yield from _table("Proxy", proxy.FAMILIES)
     for title, rows in (
         ("Broker", families.NODE),
         ("Messages", families.MESSAGES),

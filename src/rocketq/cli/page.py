@@ -27,7 +27,9 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     for name, lazy in COMMANDS.items():
-        found = described(importlib.import_module(lazy.module).run)
+        found: dict[str, Described] = {}
+        for module in lazy.modules():
+            found |= described(importlib.import_module(module).run)
         yield f"## rocketq {name}\n\n{lazy.summary}\n"
         for sub, each in found.items():
             if sub:

@@ -14,6 +14,7 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError, check_ranges, key
 from rocketq.common.files import write_atomically
+from rocketq.common.metrics.settings import METRICS_RANGES, MetricsSettings
 from rocketq.common.networks import networks
 from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.client import split_address
@@ -21,13 +22,11 @@ from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings
 from rocketq.remoting.tls.settings import TlsSettings
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
-# A controller has few figures; nobody needs them sent.
-_EXPORTERS: Final = ("DISABLE", "0", "PROM", "2")
-_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
     **ENTRANCE_RANGES,
+    **METRICS_RANGES,
     "listen_port": (0, 65_535),
     "etcd_lease_seconds": (1, 60),
-    "metrics_prom_exporter_port": (0, 65_535),
     "scan_not_active_broker_interval": (10, _DAY_MS),
     "scan_inactive_master_interval": (10, _DAY_MS),
     "controller_thread_pool_nums": (0, 10_000),
@@ -47,7 +46,7 @@ LIVE_KEYS: Final = frozenset(
 )
 _PROTECTION: Final = frozenset(
     name
-    for each in (AccessSettings, TlsSettings, EntranceSettings)
+    for each in (AccessSettings, TlsSettings, EntranceSettings, MetricsSettings)
     for name in config_text.settings(each)
 )
 
@@ -57,7 +56,7 @@ def _home(*parts: str) -> Callable[[], str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings):
+class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings, MetricsSettings):
     """What one controller is told at start."""
 
     # Where it listens, and what others call it.
@@ -90,12 +89,6 @@ class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings):
     scan_not_active_broker_interval: int = 100
     scan_inactive_master_interval: int = 1_000
 
-    # Ours, under the keys that brokers have: figures and health.
-    metrics_exporter_type: str = "DISABLE"
-    metrics_prom_exporter_port: int = 5557
-    metrics_prom_exporter_host: str = ""
-    metrics_label: str = ""
-
     # Accepted without effect.
     controller_type: str = "DLedger"
     is_process_read_event: bool = False
@@ -104,14 +97,10 @@ class ControllerConfig(AccessSettings, TlsSettings, EntranceSettings):
     controller_request_thread_pool_queue_capacity: int = 50_000
 
     def __post_init__(self) -> None:
-        check_ranges(self, _RANGES)
+        check_ranges(self, RANGES)
         self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
-        if self.metrics_exporter_type.strip().upper() not in _EXPORTERS:
-            raise ConfigError(
-                f"metricsExporterType={self.metrics_exporter_type}: must be one of "
-                + ", ".join(_EXPORTERS)
-            )
+        self.check_metrics()
         if not self.etcd_prefix.strip("/"):
             raise ConfigError("etcdPrefix: must be a name for the keys, as /rocketq/controller")
         if self.etcd_user and not self.etcd_password:

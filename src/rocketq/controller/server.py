@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
-from rocketq.common.metrics.monitoring import Monitoring
+from rocketq.common.metrics.monitoring import Monitoring, Part
+from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.service import running
 from rocketq.controller.access import CONTROLLER_RULES
 from rocketq.controller.config import ControllerConfig, LiveConfig, as_peer
@@ -22,14 +23,13 @@ from rocketq.controller.keeper.file_keeper import FileKeeper
 from rocketq.controller.keeper.keeper import Keeper
 from rocketq.controller.live_brokers import LiveBrokers
 from rocketq.controller.masters_watch import MastersWatch
-from rocketq.controller.metrics import FAMILIES, ControllerFigures, exporter_settings
+from rocketq.controller.metrics import FAMILIES, ControllerFigures, request_meter
 from rocketq.controller.processor import ControllerProcessor
 from rocketq.controller.role_notices import RoleNotices
 from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
 from rocketq.remoting.access.settings import guards, make_first_users, signing_hooks
 from rocketq.remoting.link.client import RemotingClient
-from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.server import Handlers, RemotingServer, ServerConfig
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
 
@@ -64,8 +64,9 @@ class Controller:
         """`etcd` makes what speaks to it, where that is not to be the usual client."""
         config = as_peer(config)
         self._etcd = etcd
-        self._monitoring = Monitoring(exporter_settings(config))
-        meter = RequestMeter() if self._monitoring.is_on else None
+        self._monitoring = Monitoring(exporter_settings(config, config.bind_address))
+        self._part: Part | None = None
+        meter = request_meter() if self._monitoring.is_on else None
         self._config = LiveConfig(config)
         self._client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
         self._tls = ServerTls(config)
@@ -97,7 +98,14 @@ class Controller:
         )
         if meter is not None:
             figures = ControllerFigures(self._keeper, self._live, deciding, self._server, meter)
-            part = self._monitoring.part("controller", {"node_type": "controller"})
+            part = self._part = self._monitoring.part(
+                "controller",
+                {
+                    "node_type": "controller",
+                    "group": config.controller_group,
+                    "peer_id": config.controller_id,
+                },
+            )
             part.add(FAMILIES, figures.collect)
             part.check("leading", figures.fault)
         self._stop = asyncio.Event()
@@ -193,6 +201,8 @@ class Controller:
     async def _listening(self) -> AsyncIterator[None]:
         config = self._config.current
         await self._server.start(config.bind_address, config.listen_port)
+        if self._part is not None:
+            self._part.labels["address"] = self.address
         try:
             yield
         finally:

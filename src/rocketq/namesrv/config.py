@@ -15,31 +15,30 @@ from typing import Final
 from rocketq.common import config as config_text
 from rocketq.common.config import check_ranges
 from rocketq.common.files import write_atomically
+from rocketq.common.metrics.settings import METRICS_RANGES, MetricsSettings
 from rocketq.common.networks import networks
 from rocketq.namesrv.registration import Limits
 from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings
 from rocketq.remoting.tls.settings import TlsSettings
 
+_PROTECTING: Final = (AccessSettings, TlsSettings, EntranceSettings, MetricsSettings)
 # Keys nobody may change over the wire, whatever `configBlackList` says: they name files and
 # directories of the host, guard the list itself, or say who comes in.
 _NEVER_UPDATED: Final = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
-).union(*(config_text.settings(each) for each in (AccessSettings, TlsSettings, EntranceSettings)))
+).union(*(config_text.settings(each) for each in _PROTECTING))
 
-
-# A NameServer has few figures; nobody needs them sent.
-_EXPORTERS: Final = ("DISABLE", "0", "PROM", "2")
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _DAY_S: Final = 24 * 60 * 60
 _THREADS: Final = (0, 10_000)
 _CAPACITY: Final = (1, 10_000_000)
 _BYTES: Final = (0, 1 << 30)
-_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
     **ENTRANCE_RANGES,
+    **METRICS_RANGES,
     "listen_port": (0, 65_535),
-    "metrics_prom_exporter_port": (0, 65_535),
     "scan_not_active_broker_interval": (1, _DAY_MS),
     "un_register_broker_queue_capacity": _CAPACITY,
     "wait_seconds_for_service": (0, _DAY_S),
@@ -72,7 +71,7 @@ def _home(*parts: str) -> Callable[[], str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
+class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings, MetricsSettings):
     """What one NameServer is told at start."""
 
     # Where it listens and keeps its two files.
@@ -112,12 +111,6 @@ class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
     server_socket_rcv_buf_size: int = 0
     shutdown_wait_time_seconds: int = 30
 
-    # Ours, under the keys that brokers have: figures and health.
-    metrics_exporter_type: str = "DISABLE"
-    metrics_prom_exporter_port: int = 5557
-    metrics_prom_exporter_host: str = ""
-    metrics_label: str = ""
-
     # Accepted without effect.
     cluster_test: bool = False
     product_env_name: str = "center"
@@ -139,14 +132,10 @@ class NamesrvConfig(AccessSettings, TlsSettings, EntranceSettings):
     write_buffer_low_water_mark: int = 0
 
     def __post_init__(self) -> None:
-        check_ranges(self, _RANGES)
+        check_ranges(self, RANGES)
         self.check_access()
         networks("proxyProtocolAddresses", self.proxy_protocol_addresses)
-        if self.metrics_exporter_type.strip().upper() not in _EXPORTERS:
-            raise config_text.ConfigError(
-                f"metricsExporterType={self.metrics_exporter_type}: must be one of "
-                + ", ".join(_EXPORTERS)
-            )
+        self.check_metrics()
 
     @property
     def limits(self) -> Limits:

@@ -4,13 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rocketq.common.metrics.family import Point, counter, gauge, histogram
-from rocketq.common.metrics.monitoring import ExporterKind, ExporterSettings, parse_labels
-from rocketq.namesrv.config import NamesrvConfig
 from rocketq.namesrv.route_registry import RouteRegistry
 from rocketq.remoting.link.meter import LABELS, LATENCY_MS, RequestMeter
 from rocketq.remoting.link.server import RemotingServer
-
-_SHOWN_AS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 BROKERS = gauge("rocketq_namesrv_brokers", "Brokers registered here, slaves included.")
 CLUSTERS = gauge("rocketq_namesrv_clusters", "Clusters they belong to.")
@@ -43,15 +39,3 @@ class NamesrvFigures:
         yield Point(ACCEPTED, (), self._server.accepted_count)
         for labels, times in self._meter.labelled():
             yield Point(LATENCY, labels, times)
-
-
-def exporter_settings(config: NamesrvConfig) -> ExporterSettings:
-    """Where its settings say that figures are to be had."""
-    host = config.metrics_prom_exporter_host or config.bind_address
-    return ExporterSettings(
-        kind=ExporterKind.parse(config.metrics_exporter_type),
-        host=host,
-        port=config.metrics_prom_exporter_port,
-        shown_host=_SHOWN_AS.get(host, host),
-        labels=parse_labels(config.metrics_label),
-    )

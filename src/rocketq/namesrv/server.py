@@ -12,13 +12,14 @@ from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.metrics.monitoring import Monitoring
+from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.service import asked_to_stop, running
 from rocketq.common.slices import Slices
 from rocketq.common.turns import Turns
 from rocketq.namesrv.access import NAMESRV_RULES
 from rocketq.namesrv.config import LiveConfig, NamesrvConfig
 from rocketq.namesrv.kv_config import KvConfig
-from rocketq.namesrv.metrics import FAMILIES, NamesrvFigures, exporter_settings
+from rocketq.namesrv.metrics import FAMILIES, NamesrvFigures
 from rocketq.namesrv.processor.brokers import BrokerProcessor
 from rocketq.namesrv.processor.routes import RouteProcessor
 from rocketq.namesrv.processor.settings import SettingsProcessor
@@ -59,7 +60,7 @@ class NameServer:
         self._config = LiveConfig(config)
         self._clock = clock
         self._is_monitored_elsewhere = monitoring is not None
-        self._monitoring = monitoring or Monitoring(exporter_settings(config))
+        self._monitoring = monitoring or Monitoring(exporter_settings(config, config.bind_address))
         meter = RequestMeter() if self._monitoring.is_on else None
         self._registry = RouteRegistry(
             clock=clock,

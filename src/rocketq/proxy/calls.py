@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _LONGEST_ID: Final = 512
+_OK, _REFUSED, _FAILED = "OK", "REFUSED", "FAILED"
 
 Unary = Callable[[Any, "Call"], Awaitable[Any]]
 """From a request to its response."""
@@ -31,14 +32,27 @@ Streaming = Callable[[Any, "Call"], Awaitable[None]]
 Check = Callable[[str, Any, "Call"], Awaitable[None] | None]
 """Looks at a request before its handler does; raises `Refused`."""
 
+Observe = Callable[[str, str, float], None]
+"""Told which RPC took so many seconds, and whether it was answered (`OK`) or refused."""
+
 
 class Call:
     """One RPC: who calls, how long they wait, and where answers go."""
 
-    __slots__ = ("_deadline", "client_id", "connection", "metadata", "rpc", "stream", "user")
+    __slots__ = (
+        "_deadline",
+        "began",
+        "client_id",
+        "connection",
+        "metadata",
+        "rpc",
+        "stream",
+        "user",
+    )
 
     def __init__(self, rpc: str, stream: Stream, now: float) -> None:
         self.rpc = rpc
+        self.began = now
         self.stream = stream
         self.connection: Http2Connection = stream.connection
         self.metadata = stream.headers
@@ -63,8 +77,10 @@ class Call:
 class Rpcs:
     """The RPCs of one server. `open` is told of every stream."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Check, observe: Observe | None = None) -> None:
+        """`observe` is told of every call that has ended."""
         self._check = check
+        self._observe = observe
         self._openers: dict[str, Callable[[Stream, str], Receiver]] = {}
         self._running: set[asyncio.Task[None]] = set()
 
@@ -72,15 +88,19 @@ class Rpcs:
         request_class, response_class = pb.rpcs[name]
 
         async def run(request: Any, call: Call) -> None:
+            result = _OK
             try:
                 await self.checked(name, request, call)
                 response = await handler(request, call)
             except RocketqError as error:
                 response = response_class(status=refusal_for(error).status)
+                result = _REFUSED
             except Exception as error:
                 logger.exception("%s of %s failed", name, call.client_id)
                 response = response_class(status=unforeseen(error))
+                result = _FAILED
             call.stream.send_last(response.SerializeToString())
+            self._ended(call, result)
 
         self._add(name, lambda stream, rpc: _Single(self, rpc, stream, request_class, run))
 
@@ -89,15 +109,19 @@ class Rpcs:
         request_class = pb.rpcs[name][0]
 
         async def run(request: Any, call: Call) -> None:
+            result = _OK
             try:
                 await self.checked(name, request, call)
                 await handler(request, call)
             except RocketqError as error:
                 refuse(call, refusal_for(error).status)
+                result = _REFUSED
             except Exception as error:
                 logger.exception("%s of %s failed", name, call.client_id)
                 refuse(call, unforeseen(error))
+                result = _FAILED
             call.stream.finish()
+            self._ended(call, result)
 
         self._add(name, lambda stream, rpc: _Single(self, rpc, stream, request_class, run))
 
@@ -130,6 +154,11 @@ class Rpcs:
         if waiting is not None:
             await waiting
         call.check_client_id()
+
+    def _ended(self, call: Call, result: str) -> None:
+        if self._observe is not None:
+            now = asyncio.get_running_loop().time()
+            self._observe(call.rpc, result, now - call.began)
 
     def start(self, work: Any) -> asyncio.Task[None]:
         """Run something that nobody waits for."""

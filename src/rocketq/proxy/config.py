@@ -1,17 +1,62 @@
 """What a proxy may be told; the defaults are RocketMQ's, under its names in rmq-proxy.json."""
 
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from rocketq.common.config import ConfigError, key
+from rocketq.common.config import check_ranges, key
+from rocketq.common.metrics.settings import METRICS_RANGES, MetricsSettings
 from rocketq.remoting.access.settings import AccessSettings
-from rocketq.remoting.link.settings import EntranceSettings
+from rocketq.remoting.link.settings import ENTRANCE_RANGES, EntranceSettings
 from rocketq.remoting.tls.settings import TlsSettings
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_TIME_MS: Final = (0, 365 * _DAY_MS)
+_TIME_S: Final = (1, 365 * 24 * 60 * 60)
+_BYTES: Final = (1, 1 << 30)
+_COUNT: Final = (1, 10_000_000)
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **ENTRANCE_RANGES,
+    **METRICS_RANGES,
+    "grpc_server_port": (0, 65_535),
+    "max_message_size": _BYTES,
+    "max_user_property_size": _BYTES,
+    "user_property_max_num": _COUNT,
+    "max_message_group_size": _COUNT,
+    "max_delay_time_mills": _TIME_MS,
+    "max_transaction_recovery_second": _TIME_S,
+    "default_invisible_time_mills": _TIME_MS,
+    "min_invisible_time_mills_for_recv": _TIME_MS,
+    "max_invisible_time_mills": (1, 365 * _DAY_MS),
+    "grpc_client_consumer_min_long_polling_timeout_millis": _TIME_MS,
+    "grpc_client_consumer_max_long_polling_timeout_millis": _TIME_MS,
+    "grpc_client_consumer_long_polling_batch_size": _COUNT,
+    "renew_ahead_time_millis": _TIME_MS,
+    "renew_max_time_millis": _TIME_MS,
+    "max_renew_retry_times": (0, 1_000),
+    "invisible_time_millis_when_clear": _TIME_MS,
+    "grpc_client_producer_max_attempts": (1, 1_000),
+    "grpc_client_producer_backoff_initial_millis": _TIME_MS,
+    "grpc_client_producer_backoff_max_millis": _TIME_MS,
+    "grpc_client_producer_backoff_multiplier": (1, 1_000),
+    "channel_expired_timeout": (1, 365 * _DAY_MS),
+    "grpc_proxy_relay_request_timeout_in_seconds": _TIME_S,
+    "transaction_heartbeat_period_second": _TIME_S,
+    "grpc_max_inbound_message_size": _BYTES,
+    "grpc_client_idle_time_mills": (1, 365 * _DAY_MS),
+    "grpc_max_concurrent_calls_per_connection": _COUNT,
+    "max_clients": _COUNT,
+    "max_waiting_receives": _COUNT,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProxyConfig(AccessSettings, TlsSettings, EntranceSettings):
+class ProxyConfig(AccessSettings, TlsSettings, EntranceSettings, MetricsSettings):
     """The settings of one proxy, in a broker's process or before brokers."""
 
+    proxy_cluster_name: str = "DefaultCluster"
+    proxy_name: str = field(default_factory=socket.gethostname)
     grpc_server_port: int = 8081
     bind_address: str = "0.0.0.0"
     namesrv_addr: str = ""
@@ -61,18 +106,5 @@ class ProxyConfig(AccessSettings, TlsSettings, EntranceSettings):
     max_waiting_receives: int = 20_000
 
     def __post_init__(self) -> None:
-        if not 0 <= self.grpc_server_port <= 65_535:
-            raise ConfigError(f"grpcServerPort={self.grpc_server_port}: must be a port")
-        for name in (
-            "max_user_property_size",
-            "user_property_max_num",
-            "max_message_group_size",
-            "max_invisible_time_mills",
-            "grpc_client_consumer_long_polling_batch_size",
-            "grpc_max_inbound_message_size",
-            "grpc_max_concurrent_calls_per_connection",
-            "max_clients",
-            "max_waiting_receives",
-        ):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name}: must be more than 0")
+        check_ranges(self, RANGES)
+        self.check_metrics()

@@ -6,13 +6,15 @@ process it calls that one directly; without one, all of them over the network.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import fields
 from typing import Final
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.metrics.monitoring import Monitoring
+from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.networks import networks
 from rocketq.common.service import running
 from rocketq.proxy.access import GrpcAccess
@@ -21,6 +23,7 @@ from rocketq.proxy.cluster import Cluster, OwnBroker
 from rocketq.proxy.config import ProxyConfig
 from rocketq.proxy.http2.connection import Http2Connection, Http2Limits
 from rocketq.proxy.http2.listener import GrpcListener, GrpcTls
+from rocketq.proxy.metrics import CallMeter, ProxyFigures
 from rocketq.proxy.popped import PoppedMessages
 from rocketq.proxy.questions import Questions
 from rocketq.proxy.registration import Registration
@@ -90,8 +93,12 @@ class GrpcServer:
         own: OwnBroker | None = None,
         access: GrpcAccess | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        monitoring: Monitoring | None = None,
     ) -> None:
+        """`monitoring`: where to say how we are, if the process has such a place already."""
         self._config = config
+        self._is_monitored_elsewhere = monitoring is not None
+        self._monitoring = monitoring or Monitoring(exporter_settings(config, config.bind_address))
         self._own = own
         self._access = access
         self._clock = clock
@@ -119,7 +126,13 @@ class GrpcServer:
                 authorizes=settings.authorization_enabled,
             ),
             clock=clock,
+            monitoring=broker.monitoring,
         )
+
+    @property
+    def metrics_url(self) -> str:
+        """Where figures are; empty where they are not served."""
+        return self._monitoring.url
 
     @property
     def port(self) -> int:
@@ -160,6 +173,28 @@ class GrpcServer:
             await self._stop.wait()
 
     @asynccontextmanager
+    async def _figures(
+        self,
+        cluster: Cluster,
+        listener: GrpcListener,
+        sessions: Sessions,
+        meter: CallMeter | None,
+    ) -> AsyncIterator[None]:
+        """Say how we are, for the length of a block, where somebody wants to know."""
+        if meter is None:
+            yield
+            return
+        figures = ProxyFigures(
+            cluster, lambda: len(listener.connections), lambda: len(sessions), meter
+        )
+        figures.add_to(self._monitoring, self._config)
+        async with (
+            running("watch on brokers", figures.watch),
+            nullcontext() if self._is_monitored_elsewhere else self._monitoring.serving(),
+        ):
+            yield
+
+    @asynccontextmanager
     async def serving(self) -> AsyncIterator["GrpcServer"]:
         config, clock = self._config, self._clock
         tls = GrpcTls(config)
@@ -182,7 +217,8 @@ class GrpcServer:
             authenticates=config.authentication_enabled,
             authorizes=config.authorization_enabled,
         )
-        rpcs = Rpcs(access.check)
+        meter = CallMeter() if self._monitoring.is_on else None
+        rpcs = Rpcs(access.check, None if meter is None else meter.observe)
         popped = PoppedMessages(cluster)
         renewals = Renewals(config, popped, cluster, clock)
         sessions.on_leave(renewals.clear)
@@ -219,6 +255,7 @@ class GrpcServer:
         )
         try:
             async with (
+                self._figures(cluster, listener, sessions, meter),
                 running("clients", sessions.run),
                 running("renewals", renewals.run),
                 running("producers", registration.run),

@@ -7,7 +7,8 @@ with `rocketq_` are ours.
 
 from typing import Final
 
-from rocketq.broker.stats.stats import FINISH_SECONDS
+from rocketq.broker.pop.merge_buffer import SCAN_MS
+from rocketq.broker.stats.stats import CREATION_MS, DELAY_SECONDS, FINISH_SECONDS, SIZE_BYTES
 from rocketq.common.metrics.family import counter, gauge, histogram
 from rocketq.remoting.link.meter import LATENCY_MS
 from rocketq.store.durability.flush import FLUSH_SECONDS
@@ -24,6 +25,20 @@ WATERMARK = gauge(
 PERMISSION = gauge("rocketmq_broker_permission", "4 read, 2 write, 6 both.")
 TOPICS = gauge("rocketmq_topic_number", "Topics.")
 GROUPS = gauge("rocketmq_consumer_group_number", "Consumer groups.")
+TOPIC_CREATION = histogram(
+    "rocketmq_topic_create_execution_time_milliseconds",
+    "How long it took to make or change topics.",
+    CREATION_MS,
+    "invocation_status",
+    "is_system",
+)
+GROUP_CREATION = histogram(
+    "rocketmq_consumer_group_create_execution_time_milliseconds",
+    "How long it took to make or change groups.",
+    CREATION_MS,
+    "invocation_status",
+    "is_system",
+)
 
 # Messages
 
@@ -48,6 +63,14 @@ BYTES_OUT = counter(
     "consumer_group",
     "is_system",
     "is_retry",
+)
+SIZES = histogram(
+    "rocketmq_message_size",
+    "How large messages are as they are stored; those of a batch count as equally large.",
+    SIZE_BYTES,
+    "topic",
+    "message_type",
+    "is_system",
 )
 TO_DLQ = counter(
     "rocketmq_send_to_dlq_messages_total",
@@ -123,6 +146,9 @@ FINISH = histogram(
     FINISH_SECONDS,
     "topic",
 )
+HALF_MESSAGES = gauge(
+    "rocketmq_half_messages", "Transactions that nobody has decided, by topic.", "topic"
+)
 OPEN_TRANSACTIONS = gauge("rocketq_open_transactions", "Transactions that nobody has decided.")
 
 # Pop
@@ -144,7 +170,25 @@ OFFSET_BUFFER = gauge(
     "rocketmq_pop_offset_buffer_size", "Queues whose offset waits for pops in memory."
 )
 REVIVE_IN = counter(
-    "rocketq_pop_revive_records_total", "Check points and acks written to the log.", "kind"
+    "rocketmq_pop_revive_in_message_total",
+    "Check points (CK) and acks (ACK) written to the revive log.",
+    "consumer_group",
+    "topic",
+    "revive_message_type",
+    "put_status",
+)
+REVIVE_OUT = counter(
+    "rocketmq_pop_revive_out_message_total",
+    "Check points and acks read from it when they were due.",
+    "consumer_group",
+    "topic",
+    "queue_id",
+    "revive_message_type",
+)
+BUFFER_SCAN = histogram(
+    "rocketmq_pop_buffer_scan_time_consume_milliseconds",
+    "How long it took to write what had stayed in memory long enough.",
+    SCAN_MS,
 )
 REVIVED = counter(
     "rocketmq_pop_revive_retry_messages_total",
@@ -173,8 +217,19 @@ TIMER_SNAPSHOT = gauge(
     *_STORAGE,
     "timer_bound_s",
 )
-TIMERS_PLACED = counter("rocketq_timers_placed_total", "Timers that were given a slot.")
-TIMERS_DELIVERED = counter("rocketq_timers_delivered_total", "Timers that were delivered.")
+TIMERS_PLACED = counter(
+    "rocketmq_timer_enqueue_total", "Timers that were given a slot.", *_STORAGE, "topic"
+)
+TIMERS_DELIVERED = counter(
+    "rocketmq_timer_dequeue_total", "Timers that were delivered.", *_STORAGE, "topic"
+)
+DELAYS = histogram(
+    "rocketmq_delay_message_latency_seconds",
+    "How long messages waited that were to come later.",
+    DELAY_SECONDS,
+    *_STORAGE,
+    "topic",
+)
 DELAY_LAG = gauge("rocketq_delayed_messages", "Messages that wait, by delay level.", "level")
 
 # Storage
@@ -212,12 +267,22 @@ SLAVE_RATE = gauge("rocketq_slave_bytes_per_second", "How fast a slave is sent t
 FOLLOWS = gauge("rocketq_follows_master", "On a slave: 1 while it copies its master's log.")
 
 NODE: Final = (WATERMARK, PERMISSION, TOPICS, GROUPS)
-MESSAGES: Final = (MESSAGES_IN, BYTES_IN, MESSAGES_OUT, BYTES_OUT, TO_DLQ, SENT_BACK)
+CREATIONS: Final = (TOPIC_CREATION, GROUP_CREATION)
+MESSAGES: Final = (MESSAGES_IN, BYTES_IN, MESSAGES_OUT, BYTES_OUT, SIZES, TO_DLQ, SENT_BACK)
 CLIENTS: Final = (PRODUCERS, CONSUMERS, CONNECTIONS, ACCEPTED, HELD)
 REMOTING: Final = (LATENCY,)
 LAGS: Final = (LAG, LAG_MS, INFLIGHT, QUEUEING_MS, READY)
-TRANSACTIONS: Final = (COMMITS, ROLLBACKS, FINISH, OPEN_TRANSACTIONS)
-POP: Final = (REVIVE_LAG, REVIVE_MS, CHECK_POINT_BUFFER, OFFSET_BUFFER, REVIVE_IN, REVIVED)
+TRANSACTIONS: Final = (COMMITS, ROLLBACKS, FINISH, HALF_MESSAGES, OPEN_TRANSACTIONS)
+POP: Final = (
+    REVIVE_LAG,
+    REVIVE_MS,
+    CHECK_POINT_BUFFER,
+    OFFSET_BUFFER,
+    BUFFER_SCAN,
+    REVIVE_IN,
+    REVIVE_OUT,
+    REVIVED,
+)
 TIMER: Final = (
     TIMER_UNPLACED,
     TIMER_UNPLACED_MS,
@@ -227,6 +292,7 @@ TIMER: Final = (
     TIMER_SNAPSHOT,
     TIMERS_PLACED,
     TIMERS_DELIVERED,
+    DELAYS,
     DELAY_LAG,
 )
 STORAGE: Final = (
@@ -246,6 +312,7 @@ REPLICATION: Final = (IS_MASTER, SLAVES, SLAVE_LAG, SLAVE_RATE, FOLLOWS)
 
 FAMILIES: Final = (
     *NODE,
+    *CREATIONS,
     *MESSAGES,
     *CLIENTS,
     *REMOTING,

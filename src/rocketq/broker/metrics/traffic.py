@@ -77,6 +77,15 @@ class TrafficFigures:
         yield Point(families.TOPICS, (), len(self._topics))
         yield Point(families.GROUPS, (), len(self._groups))
 
+    def creations(self) -> Iterator[Point]:
+        for family, kept in (
+            (families.TOPIC_CREATION, self._stats.topic_creations),
+            (families.GROUP_CREATION, self._stats.group_creations),
+        ):
+            for (is_made, is_system), took in kept.items():
+                status = "success" if is_made else "failure"
+                yield Point(family, (status, truth(is_system)), took)
+
     # Messages
 
     def messages(self) -> Iterator[Point]:
@@ -90,6 +99,9 @@ class TrafficFigures:
             yield Point(families.MESSAGES_OUT, self._reader(topic, group), messages)
         for topic, group, _, size in self._stats.got_by_group():
             yield Point(families.BYTES_OUT, self._reader(topic, group), size)
+        for topic, sizes in list((self._stats.sizes or {}).items()):
+            if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                yield Point(families.SIZES, self._labels(topic), sizes)
         for topic, group, count in self._stats.counted(DLQ_PUT_NUMS):
             yield Point(families.TO_DLQ, (group, topic, self._is_system(topic, group)), count)
         for topic, group, count in self._stats.counted(SNDBCK_PUT_NUMS):

@@ -29,11 +29,13 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop.revive_log import CheckPoint, CheckPointKey, ReviveLog
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.common.clock import Clock
+from rocketq.common.metrics.family import Histogram
 from rocketq.common.service import asked_to_stop
 from rocketq.common.slices import Slices, in_slices
 
 logger = logging.getLogger(__name__)
 
+SCAN_MS: Final = (1.0, 10.0, 100.0, 1_000.0, 2_000.0, 3_000.0)
 _TICK_MS: Final = 100
 _LEAST_STAY_MS: Final = 1_500
 _WRITTEN_A_TURN: Final = 256
@@ -95,6 +97,8 @@ class MergeBuffer:
         self._leaving: dict[int, dict[_Step, None]] = {}
         self._left_until = 0
         self._is_serving = False
+        self.scans = Histogram(SCAN_MS)
+        """How long it takes to look for what has to leave."""
 
     # Popping
 
@@ -217,6 +221,13 @@ class MergeBuffer:
 
     def leave_due(self) -> bool:
         """Write check points whose time here is over, some at a time; true if more are due."""
+        began = self._clock.monotonic()
+        try:
+            return self._leave_due()
+        finally:
+            self.scans.observe((self._clock.monotonic() - began) * 1000)
+
+    def _leave_due(self) -> bool:
         now = self._clock.now_ms() // _TICK_MS
         if now < self._left_until:  # the clock was set back
             self._left_until = min(self._leaving, default=now)

@@ -18,14 +18,16 @@ is left out.
 import asyncio
 import heapq
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop.revive_log import (
+    ACK_KIND,
     ACK_TAG,
     BATCH_ACK_TAG,
+    CHECK_POINT_KIND,
     CHECK_POINT_TAG,
     Ack,
     CheckPoint,
@@ -134,6 +136,8 @@ class Revival:
         self._timers = timers
         self._stats = stats
         self._queues: dict[int, _ReviveQueue] = {}
+        self.read: Counter[tuple[str, str, int, str]] = Counter()
+        """Records since the start: by group, topic, revive queue and kind."""
 
     async def run(self, stop: asyncio.Event) -> None:
         period_s = self._live.broker.revive_interval / 1000
@@ -213,13 +217,19 @@ class Revival:
             check_point = read_check_point(body)
             if check_point is not None:
                 queue.put(check_point)
+                self._count(queue, check_point.group, check_point.topic, CHECK_POINT_KIND)
                 return
         elif tag in (ACK_TAG, BATCH_ACK_TAG):
             ack = read_ack(body)
             if ack is not None:
                 queue.acknowledge(ack)
+                topic, group, *_ = ack.key
+                self._count(queue, group, topic, ACK_KIND)
                 return
         logger.warning("revive queue %d: no record at %d", queue.queue_id, queue.cursor)
+
+    def _count(self, queue: _ReviveQueue, group: str, topic: str, kind: str) -> None:
+        self.read[group, topic, queue.queue_id, kind] += 1
 
     # Reviving
 

@@ -16,6 +16,7 @@ is still invisible costs nothing meanwhile.
 is acknowledged.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,6 +29,8 @@ from rocketq.message.names import REVIVE_LOG_PREFIX
 from rocketq.message.properties.codec import PropertyName, encode_properties
 from rocketq.store import AppendResult, MessageInner
 
+CHECK_POINT_KIND, ACK_KIND = "CK", "ACK"
+"""As figures name them."""
 CHECK_POINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
@@ -204,8 +207,8 @@ class ReviveLog:
         self._clock = clock
         self._store_host = store_host
         self._next_queue = 0
-        self.check_points = 0
-        self.acks = 0
+        self.written: Counter[tuple[str, str, str]] = Counter()
+        """Records since the start: by group, topic and kind."""
 
     @property
     def topic(self) -> str:
@@ -221,7 +224,7 @@ class ReviveLog:
         return self._next_queue
 
     def put_check_point(self, check_point: CheckPoint, revive_queue: int) -> AppendResult:
-        self.check_points += 1
+        self.written[check_point.group, check_point.topic, CHECK_POINT_KIND] += 1
         at = check_point.revive_time - _AHEAD_MS
         name = self._name(check_point.key, check_point.start_offset, CHECK_POINT_TAG)
         return self._put(check_point.encode(), CHECK_POINT_TAG, name, revive_queue, at)
@@ -230,8 +233,8 @@ class ReviveLog:
         self, key: CheckPointKey, offsets: Sequence[int], revive_queue: int, revive_time: int
     ) -> AppendResult:
         """Write one ack, single or for several messages."""
-        self.acks += 1
         topic, group, queue_id, start_offset, pop_time, broker_name = key
+        self.written[group, topic, ACK_KIND] += 1
         content: dict[str, Any] = {"ao": offsets[0] if len(offsets) == 1 else -1}
         tag = ACK_TAG
         if len(offsets) != 1:

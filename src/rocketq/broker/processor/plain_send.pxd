@@ -21,6 +21,7 @@ cdef class PlainTopic:
     cdef readonly bytes name_bytes
     cdef readonly int queue_count
     cdef long long[::1] counts
+    cdef long long[::1] sizes
     cdef bint is_counted
     cdef unsigned char[::1] is_ready
 
@@ -89,4 +90,5 @@ cdef class PlainSends:
     cpdef int report_counts(self) except -1
 
 
+cdef int _size_class(long long size) noexcept
 cdef bytes born_host_of(object connection)

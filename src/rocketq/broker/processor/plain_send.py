@@ -59,6 +59,8 @@ class PlainTopic:
         self.queue_count = queue_count
         # By queue: messages, bytes, requests.
         self.counts = array.array("q", bytes(24 * queue_count))
+        # Messages by size, as `SIZE_BYTES` has it, and their bytes.
+        self.sizes = array.array("q", bytes(64))
         self.is_counted = False
         # By queue: 1 if it is known to have its file.
         self.is_ready = bytearray(queue_count)
@@ -277,6 +279,8 @@ class PlainSends:
         topic.counts[3 * queue_id] += count
         topic.counts[3 * queue_id + 1] += size
         topic.counts[3 * queue_id + 2] += 1
+        topic.sizes[_size_class(size if count == 1 else size // count)] += count
+        topic.sizes[7] += size
         if not topic.is_counted:
             topic.is_counted = True
             if not self._counted:
@@ -289,12 +293,30 @@ class PlainSends:
         self._counted = []
         for topic in counted:
             topic.is_counted = False
+            self._stats.messages_sized(topic.name, list(topic.sizes[:7]), topic.sizes[7])
+            for i in range(8):
+                topic.sizes[i] = 0
             for queue_id in range(topic.queue_count):
                 counts = topic.counts[3 * queue_id : 3 * queue_id + 3]
                 if counts[0]:
                     self._stats.messages_put(topic.name, queue_id, counts[0], counts[1], counts[2])
                     for i in range(3):
                         topic.counts[3 * queue_id + i] = 0
+
+
+def _size_class(size: int) -> int:
+    """Which of `SIZE_BYTES` a message does not exceed; written out because every send asks."""
+    if size <= 1_024:
+        return 0
+    if size <= 4_096:
+        return 1
+    if size <= 524_288:
+        return 2
+    if size <= 1_048_576:
+        return 3
+    if size <= 2_097_152:
+        return 4
+    return 5 if size <= 4_194_304 else 6
 
 
 def born_host_of(connection: Connection) -> bytes:

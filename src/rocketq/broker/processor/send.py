@@ -286,6 +286,7 @@ class SendProcessor:
         result = self._writer.put(message)
         check_stored(result)
         self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
+        self._stats.batch_sized(message.topic, result.count, result.size)
         return result
 
     def role_taken(self) -> None:
@@ -364,6 +365,7 @@ class SendProcessor:
         except RequestRejected as refusal:
             return self._refusal(request, refusal)
         self._stats.messages_put(message.topic, message.queue_id, result.count, result.size)
+        self._stats.batch_sized(message.topic, result.count, result.size)
         reply = self._reply(request, result, message.queue_id, unique_key)
         return self._acknowledge(request, reply, result, message, connection, is_new=is_new)
 

@@ -1,4 +1,4 @@
-"""docs/settings.md, made from the table: `python -m rocketq.broker.settings.page`."""
+"""A broker's part of docs/settings.md, made from the table."""
 
 from typing import Final
 
@@ -9,11 +9,14 @@ from rocketq.common.config import settings, to_properties
 from rocketq.store import StoreConfig
 
 _HEAD: Final = """\
-# Settings of a broker
+# Settings
 
-Made from the code by `python -m rocketq.broker.settings.page > docs/settings.md`.
+Made from the code by `python -m rocketq.cli.settings_page > docs/settings.md`.
 
-Settings are the keys of RocketMQ's `broker.conf`: in the file given with `-c`, as
+Those of a broker come first, then those of [a NameServer](#nameserver),
+[a controller](#controller) and [a proxy](#proxy).
+
+A broker's settings are the keys of RocketMQ's `broker.conf`: in the file given with `-c`, as
 `--set key=value`, or changed with `updateBrokerConfig`. Times are milliseconds and sizes are
 bytes unless the key says otherwise. `getBrokerConfig` and `rocketq broker -p` show those that
 count.
@@ -86,7 +89,3 @@ def _idle(rows: tuple[Row, ...]) -> list[str]:
     for row in rows:
         by_reason.setdefault(row.meaning, []).append(f"`{row.key}`")
     return [f"\n{reason}\n\n{', '.join(keys)}\n" for reason, keys in by_reason.items()]
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -24,6 +24,7 @@ of the key that goes with each:
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from rocketq.broker.config import LiveConfig
@@ -67,6 +68,9 @@ class Flow:
             self.requests += part.requests
 
 
+SIZE_BYTES: Final = tuple(float(kib * 1024) for kib in (1, 4, 512, 1024, 2048, 4096))
+DELAY_SECONDS: Final = (60.0, 600.0, 3_600.0, 43_200.0, 86_400.0, 259_200.0)
+CREATION_MS: Final = (10.0, 100.0, 1_000.0, 3_000.0, 5_000.0)
 FINISH_SECONDS: Final = (5.0, 60.0, 600.0, 3_600.0, 43_200.0, 86_400.0)
 
 
@@ -113,6 +117,13 @@ class BrokerStats:
         self._counted: dict[tuple[str, str], Flow] = {}
         self.transactions: dict[str, EndedTransactions] = {}
         """By topic, how transactions ended."""
+        self.sizes: dict[str, Histogram] | None = None
+        """By topic, how large messages are; None while nobody wants to know."""
+        self.delays: dict[str, Histogram] = {}
+        """By topic, how long messages waited that were to come later."""
+        self.topic_creations: dict[tuple[bool, bool], Histogram] = {}
+        self.group_creations: dict[tuple[bool, bool], Histogram] = {}
+        """How long it took to make them, by whether that succeeded and they are the system's."""
         # What deleted topics had counted, so that the totals never go back.
         self._past_puts = 0
         self._past_gets = 0
@@ -136,6 +147,43 @@ class BrokerStats:
         flow.messages += count
         flow.size += size
         flow.requests += requests
+
+    def messages_sized(self, topic: str, counts: Iterable[int], size: int) -> None:
+        """How many messages were as large as each of `SIZE_BYTES`, and all of them together."""
+        if self.sizes is None:
+            return
+        found = self.sizes.get(topic)
+        if found is None:
+            found = self.sizes[topic] = Histogram(SIZE_BYTES)
+        found.counts = [a + b for a, b in zip(found.counts, counts, strict=True)]
+        found.sum += size
+
+    def batch_sized(self, topic: str, count: int, size: int) -> None:
+        """The same of messages that came together: they count as equally large."""
+        if self.sizes is not None:
+            observed = Histogram(SIZE_BYTES)
+            observed.observe(size / count, count)
+            self.messages_sized(topic, observed.counts, size)
+
+    def delivered_after(self, topic: str, waited_ms: int) -> None:
+        """A message that was to come later has come, so long after it was made."""
+        found = self.delays.get(topic)
+        if found is None:
+            found = self.delays[topic] = Histogram(DELAY_SECONDS)
+        found.observe(max(waited_ms, 0) / 1000)
+
+    @contextmanager
+    def creating(
+        self, kept: dict[tuple[bool, bool], Histogram], *, is_system: bool
+    ) -> Iterator[None]:
+        """Time how long it takes to make a topic or a group, and note whether it was made."""
+        began, is_made = self._clock.monotonic(), False
+        try:
+            yield
+            is_made = True
+        finally:
+            found = kept.setdefault((is_made, is_system), Histogram(CREATION_MS))
+            found.observe((self._clock.monotonic() - began) * 1000)
 
     def messages_got(self, group: str, topic: str, queue_id: int, count: int, size: int) -> None:
         """Messages were handed to a consumer group."""
@@ -357,6 +405,9 @@ class BrokerStats:
         for key in [key for key in self._gets if key[0] == topic]:
             self._forget_gets(key)
         self.transactions.pop(topic, None)
+        self.delays.pop(topic, None)
+        if self.sizes is not None:
+            self.sizes.pop(topic, None)
         self._forget_named(lambda parts: len(parts) > 1 and topic in parts)
 
     def forget_group(self, group: str) -> None:

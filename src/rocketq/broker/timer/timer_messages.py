@@ -504,6 +504,9 @@ class TimerMessages:
             count.rolled += is_rolled
             count.messages += 1
             count.size += result.size
+            if not is_rolled:
+                waited_ms = self._clock.now_ms() - stored.born_timestamp
+                self._stats.delivered_after(name, waited_ms)
             return True
         if result.status in _HOPELESS:
             logger.error(

@@ -5,6 +5,7 @@
 A count is a hint: what a crash places again or delivers again is counted again.
 """
 
+from collections import Counter
 from pathlib import Path
 
 from rocketq.broker.tables.data_version import VersionCounter
@@ -22,10 +23,17 @@ class TimerMetrics:
         self._file = TableFile(path, self.encode)
         self._version = VersionCounter(clock)
         self._counts: dict[str, tuple[int, int]] = {}
+        self.placed: Counter[str] = Counter()
+        self.delivered: Counter[str] = Counter()
+        """Since the start, by topic."""
 
     def change(self, topic: str, change: int) -> None:
         count, _ = self._counts.get(topic, (0, 0))
         self._counts[topic] = (max(count + change, 0), self._clock.now_ms())
+        if change > 0:
+            self.placed[topic] += change
+        else:
+            self.delivered[topic] -= change
         self._file.touch()
 
     @property

@@ -116,6 +116,18 @@ class TransactionalMessages:
         self._take_new()
         return len(self._undecided)
 
+    @property
+    def open_offsets(self) -> frozenset[int]:
+        """Where those are in the half queue that nobody has decided."""
+        self._take_new()
+        return self._undecided.open
+
+    def topic_of(self, offset: int) -> str:
+        """Where a half message would go; nothing if it is gone."""
+        message = self._half_message(offset)
+        queue = None if message is None else stages.real_queue(message)
+        return "" if queue is None else queue[0]
+
     # Life of service
 
     async def run(self, stop: asyncio.Event) -> None:

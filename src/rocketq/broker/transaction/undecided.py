@@ -35,6 +35,10 @@ class Undecided:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def open(self) -> frozenset[int]:
+        return frozenset(self._open)
+
     def __contains__(self, offset: int) -> bool:
         """Whether this offset, or the one it moved to, is open."""
         return self.current(offset) in self._open

@@ -7,6 +7,8 @@ from rocketq.admin.errors import AdminError
 from rocketq.cli.admin.command import Report
 from rocketq.cli.commands import Argument, Option
 from rocketq.cli.human.tables import TopicName, commands, listed
+from rocketq.cli.messages.send import send
+from rocketq.cli.messages.tail import tail
 from rocketq.cli.messages.text import body_of, data_of, text_of
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.message.message import MessageExt
@@ -53,4 +55,8 @@ async def _found(api: BrokerApi, topic: str, message_id: str) -> MessageExt:
     return message
 
 
-run = commands("Find a message, and what became of it.", {"get": get, "find": find, "track": track})
+run = commands(
+    "Find a message, and what became of it.",
+    {"get": get, "find": find, "track": track},
+    {"tail": tail, "send": send},
+)

@@ -22,10 +22,14 @@ Everything = Annotated[
 ]
 
 
-def commands(description: str, table: Mapping[str, Callable[..., Awaitable[Report]]]) -> Run:
-    """A group of short commands."""
+def commands(
+    description: str,
+    table: Mapping[str, Callable[..., Awaitable[Report]]],
+    others: Mapping[str, Callable[..., None]] | None = None,
+) -> Run:
+    """A group of short commands; `others` connect and print by themselves."""
     connected = {name: with_connection(function) for name, function in table.items()}
-    return group(description, connected)
+    return group(description, {**connected, **(others or {})})
 
 
 def rows(titles: Sequence[str], values: Iterable[Sequence[object]]) -> list[str]:

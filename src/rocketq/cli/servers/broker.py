@@ -66,6 +66,9 @@ def broker(
     When it accepts requests it prints `ready broker=HOST:PORT pid=N`, with `grpc=HOST:PORT`
     where --grpc-port has it serve gRPC as well, and `metrics=URL` where it has figures to show.
 
+    With a word after it, it asks brokers that run: `rocketq broker list`, and describe, copies,
+    config and set.
+
     rocketq broker -n 127.0.0.1:9876 -c broker.conf
     rocketq broker -n 127.0.0.1:9876 --set storePathRootDir=/data/a --set brokerName=broker-a
     """

@@ -37,6 +37,7 @@ def proxy(
     grpc_port: Annotated[
         int | None, Option(metavar="P", help="The port; 0 picks a free one. [8081]")
     ] = None,
+    metrics_port: options.MetricsPort = None,
     assignments: options.Assignments = None,
     verbosity: options.Verbosity = 0,
     log_level: options.LogLevel = None,
@@ -48,7 +49,8 @@ def proxy(
 
     It keeps nothing: any number of them may stand before the same brokers, of rocketq or of
     Apache RocketMQ 5. It listens on every address of the machine (0.0.0.0, port 8081; --host
-    narrows it). When it accepts requests it prints `ready grpc=HOST:PORT pid=N`.
+    narrows it). When it accepts requests it prints `ready grpc=HOST:PORT pid=N`, with
+    `metrics=URL` in it where it has figures.
 
     rocketq proxy -n 127.0.0.1:9876
     rocketq proxy -n 127.0.0.1:9876 --grpc-port 0 --set maxMessageSize=1048576
@@ -56,7 +58,11 @@ def proxy(
     logs = options.log_options(verbosity, log_level, log_file, log_json)
     try:
         start_logging(logs)
-        settings = {**read_file(config_file), **parse_assignments(assignments or ())}
+        settings = {
+            **read_file(config_file),
+            **options.metrics_settings(metrics_port),
+            **parse_assignments(assignments or ()),
+        }
         check_known(settings, ProxyConfig, strict=strict)
         config = build_config(settings, name_servers=name_servers, host=host, port=grpc_port)
         if not is_installed():
@@ -103,7 +109,10 @@ def run_proxy(config: ProxyConfig) -> None:
         server = GrpcServer(config)
         async with started(server):
             host = reachable_host(config.bind_address, local_address)
-            print(f"ready grpc={host}:{server.port} pid={os.getpid()}", flush=True)
+            words = [f"grpc={host}:{server.port}"]
+            if server.metrics_url:
+                words.append(f"metrics={server.metrics_url}")
+            print("ready", *words, f"pid={os.getpid()}", flush=True)
             await wait_for_either(stop, server)
 
     serve(program)

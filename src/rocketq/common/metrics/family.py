@@ -71,6 +71,12 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
+    def add(self, other: "Histogram") -> None:
+        """Count what another with the same bounds has counted, too."""
+        assert other.bounds == self.bounds
+        self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        self.sum += other.sum
+
     @property
     def count(self) -> int:
         return sum(self.counts)

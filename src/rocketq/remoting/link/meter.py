@@ -25,7 +25,12 @@ LABELS: Final = ("request_code", "response_code", "result")
 class RequestMeter:
     """Counts for all connections of a server. Owned by the loop."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, bounds: tuple[float, ...] = LATENCY_MS, units_per_second: float = 1_000.0
+    ) -> None:
+        """`bounds` of the histograms, in milliseconds unless something else is said."""
+        self._bounds = bounds
+        self._units_per_second = units_per_second
         self._runs = 0
         self.series: dict[tuple[int, int, bool], Histogram] = {}
         """By code of the request, code of the response and whether nobody waits for it."""
@@ -43,14 +48,19 @@ class RequestMeter:
         if histogram is None:
             if len(self.series) >= _MOST_SERIES:
                 return  # codes are whatever clients say
-            histogram = self.series[key] = Histogram(LATENCY_MS)
-        histogram.observe(seconds * 1000, times)
+            histogram = self.series[key] = Histogram(self._bounds)
+        histogram.observe(seconds * self._units_per_second, times)
 
     def labelled(self) -> Iterator[tuple[tuple[str, ...], Histogram]]:
         """Values for `LABELS`, as RocketMQ writes them, with what was counted."""
         for (code, response_code, is_oneway), histogram in list(self.series.items()):
-            names = _code_name(RequestCode, code), _code_name(ResponseCode, response_code)
+            names = request_name(code), _code_name(ResponseCode, response_code)
             yield (*names, "oneway" if is_oneway else "success"), histogram
+
+
+def request_name(code: int) -> str:
+    """As labels have it; the number where it has no name."""
+    return _code_name(RequestCode, code)
 
 
 def _code_name(codes: type[IntEnum], code: int) -> str:

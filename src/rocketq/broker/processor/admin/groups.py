@@ -9,7 +9,7 @@ from rocketq.broker.tables.attributes import GROUP_ATTRIBUTES, InvalidAttribute,
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import FORBID_READ, SubscriptionGroups
 from rocketq.common.turns import Turns
-from rocketq.message.names import InvalidName, validate_group
+from rocketq.message.names import InvalidName, is_system_group, validate_group
 from rocketq.remoting import (
     Command,
     Connection,
@@ -68,9 +68,11 @@ class GroupAdminProcessor:
         return request.reply()
 
     async def _put(self, configs: list[SubscriptionGroupConfig]) -> None:
-        self._groups.put_all([self._checked(config) for config in configs])
-        # Who asked for a group may rely on it: the answer waits for the file.
-        await self._groups.saved()
+        is_system = any(is_system_group(config.group_name) for config in configs)
+        with self._stats.creating(self._stats.group_creations, is_system=is_system):
+            self._groups.put_all([self._checked(config) for config in configs])
+            # Who asked for a group may rely on it: the answer waits for the file.
+            await self._groups.saved()
 
     def _checked(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         try:

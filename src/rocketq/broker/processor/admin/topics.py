@@ -111,13 +111,15 @@ class TopicAdminProcessor:
             )
 
     async def _put(self, configs: list[TopicConfig]) -> None:
-        for config in configs:
-            self._check_queues(config)
-        changed = [config for config in configs if config != self._topics.get(config.topic_name)]
-        if changed:
-            self._topics.put_all(changed)
-        # Who asked for a topic may rely on it: the answer waits for the file.
-        await self._topics.published()
+        is_system = any(self._topics.is_system(config.topic_name) for config in configs)
+        with self._stats.creating(self._stats.topic_creations, is_system=is_system):
+            for config in configs:
+                self._check_queues(config)
+            changed = [each for each in configs if each != self._topics.get(each.topic_name)]
+            if changed:
+                self._topics.put_all(changed)
+            # Who asked for a topic may rely on it: the answer waits for the file.
+            await self._topics.published()
 
     def _check_name(self, topic: str) -> None:
         check_topic_name(topic)

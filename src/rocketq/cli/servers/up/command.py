@@ -7,7 +7,6 @@ from typing import Annotated, Final
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.broker.config import local_address
-from rocketq.broker.metrics.settings import exporter_settings
 from rocketq.cli import options
 from rocketq.cli.commands import Option, command
 from rocketq.cli.failures import CannotStart, fail
@@ -28,6 +27,7 @@ from rocketq.cli.servers.up.welcome import announce, registered
 from rocketq.common import config as config_text
 from rocketq.common.config import ConfigError
 from rocketq.common.metrics.monitoring import Monitoring
+from rocketq.common.metrics.settings import exporter_settings
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 from rocketq.store.config import BrokerRole
@@ -220,7 +220,8 @@ def up(
         )
         port = usual_port(grpc_port, host, broker_port)
         # Both are asked at one address.
-        monitoring = Monitoring(exporter_settings(broker_config))
+        own_address = broker_config.broker_ip1
+        monitoring = Monitoring(exporter_settings(broker_config, own_address, own_address))
         name_server = NameServer(namesrv_config, monitoring=monitoring)
         async with monitoring.serving(), started(name_server):
             broker = Broker(
