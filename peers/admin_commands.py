@@ -1,10 +1,11 @@
 """The mqadmin invocations that are compared, in the order in which they are run.
 
-Left out are commands for what one master without ACL does not have: slaves and controllers, the
-broker container, users and access lists, RocksDB and compaction, static topics; and
-startMonitoring, which prints nothing and never ends.
+`COMMANDS` need one master, `SET_COMMANDS` a controller and two brokers of one name: those about
+controllers and copies, about users and policies. Left out is what does not exist here: the broker
+container, RocksDB, static topics.
 
-$BROKER, $NAMESRV and $FOLDER are filled in; so is what an earlier command printed ($SENT).
+$BROKER, $NAMESRV and $FOLDER are filled in, and $CONTROLLER and $SLAVE of a set; so is what an
+earlier command printed ($SENT).
 """
 
 import re
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # Commands that go on for ever print for so long.
-LASTS_MS = {"clusterRT": 9_000}
+LASTS_MS = {"clusterRT": 9_000, "startMonitoring": 3_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +129,47 @@ COMMANDS = [
     _run("topicList"),
     _run("help updateTopic"),
     _run("clusterRT -a 3 -s 64 -i 1"),
+]
+
+_ALICE = "-b $BROKER -u alice"
+
+SET_COMMANDS = [
+    _run("getControllerMetaData -a $CONTROLLER"),
+    _run("getControllerConfig -a $CONTROLLER"),
+    _run("updateControllerConfig -a $CONTROLLER -k notifyBrokerRoleChanged -v true"),
+    _run("getSyncStateSet -a $CONTROLLER -b broker-set"),
+    _run("getSyncStateSet -a $CONTROLLER -c DefaultCluster"),
+    _run("getBrokerEpoch -b broker-set"),
+    _run("getBrokerEpoch -c DefaultCluster"),
+    _run("haStatus -b $BROKER"),
+    _run("haStatus -b $SLAVE"),
+    _run("haStatus -c DefaultCluster"),
+    _run("resetMasterFlushOffset -b $SLAVE -o 0"),
+    _run("electMaster -a $CONTROLLER -b 1 -bn broker-set -c DefaultCluster"),
+    _run("cleanBrokerMetadata -a $CONTROLLER -b 9 -bn broker-set -c DefaultCluster"),
+    _run("cleanBrokerMetadata -a $CONTROLLER -b $BROKER -bn nobody -c DefaultCluster"),
+    _run(f"createUser {_ALICE} -p 12345678"),
+    _run(f"createUser {_ALICE} -p 12345678"),
+    _run("createUser -c DefaultCluster -u bob -p 12345678 -t Super"),
+    _run(f"updateUser {_ALICE} -s disable"),
+    _run(f"getUser {_ALICE}"),
+    _run("getUser -b $BROKER -u nobody"),
+    _run("listUser -b $BROKER"),
+    _run("listUser -c DefaultCluster -f bo"),
+    _run("copyUser -f $BROKER -t $SLAVE -u alice"),
+    _run("createAcl -b $BROKER -s User:alice -r Topic:*,Group:g -a Pub,Sub -d Allow -i 10.0.0.9"),
+    _run("updateAcl -b $BROKER -s User:alice -r Topic:* -a Pub -d Deny"),
+    _run("getAcl -b $BROKER -s User:alice"),
+    _run("listAcl -b $BROKER"),
+    _run("listAcl -c DefaultCluster -s alice -r Topic"),
+    _run("copyAcl -f $BROKER -t $SLAVE -s User:alice"),
+    _run("deleteAcl -b $BROKER -s User:alice -r Topic:*"),
+    _run("deleteAcl -b $BROKER -s User:alice"),
+    _run("deleteAcl -b $SLAVE -s User:alice"),
+    _run("deleteUser -b $SLAVE -u alice"),
+    _run(f"deleteUser {_ALICE}"),
+    _run("deleteUser -c DefaultCluster -u bob"),
+    _run("listUser -b $BROKER"),
+    _run("dumpCompactionLog -f $FOLDER/nothing"),
+    _run("startMonitoring"),
 ]

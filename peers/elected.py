@@ -259,6 +259,27 @@ def elected(
     return {f"elected: {name}": each for name, each in found.items()}
 
 
+def in_sync(namesrv: str, controller: str, count: int) -> tuple[str, str]:
+    """Wait until so many are in sync; the addresses of the master and of another one."""
+
+    async def addresses() -> tuple[str, str]:
+        async with connected(namesrv, timeout_s=10.0) as api:
+
+            async def all_in_sync() -> bool:
+                info = await controllers.sync_states(api, controller, [NAME])
+                known = info.replicas_info_table.get(NAME)
+                return known is not None and len(known.in_sync_replicas) == count
+
+            await until("all to be in sync", all_in_sync, WITHIN_S)
+            info = await controllers.sync_states(api, controller, [NAME])
+            found = info.replicas_info_table[NAME]
+            master = found.master_address or ""
+            others = [each.broker_address for each in found.in_sync_replicas]
+            return master, next(each for each in others if each != master)
+
+    return run(addresses())
+
+
 def start_controller(cluster: Cluster, side: str = ROCKETQ) -> str:
     port = cluster.port("controller")
     command = _rocketq_controller if side == ROCKETQ else _java_controller

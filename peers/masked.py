@@ -39,6 +39,8 @@ WITH_OPTIONS = {"getBrokerConfig", "getNamesrvConfig"}
 OURS = {
     # 4.9's names beside those of 5.x, for the tools of both.
     "brokerStatus": re.compile(r"\b(brokerVersion|getTransferedTps) *:"),
+    # A master that is gone is noticed sooner.
+    "getBrokerConfig": re.compile(r"^(brokerHeartbeatInterval|controllerHeartBeatTimeoutMills) ="),
 }
 
 
@@ -47,6 +49,8 @@ def lines_of(command: str, output: str) -> list[str]:
     for pattern, mask in MASKS:
         output = re.sub(pattern, mask, output)
     if command in WITH_FIGURES:
+        # Whether a size is said in bytes or in more depends on the moment, too.
+        output = re.sub(r"\b(REAL|\d+) ([KMG]i)?B\b", "SIZE", output)
         output = re.sub(r"-?\b\d+\b", "N", output)
     lines = output.splitlines()
     if command in OURS:

@@ -6,6 +6,7 @@ green when all its invocations print the same.
 
     mqadmin         RocketMQ's tool, a Java broker        RocketMQ's tool, our broker
     our-mqadmin     RocketMQ's tool, our broker           our tool, our broker
+    our-mqadmin-set the same with a controller and a slave, and with users
 """
 
 import os
@@ -14,8 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from peers import java
-from peers.admin_commands import COMMANDS, LASTS_MS, Invocation
+from peers import elected, java
+from peers.admin_commands import COMMANDS, LASTS_MS, SET_COMMANDS, Invocation
 from peers.masked import difference, of_tools
 from peers.outcomes import Column, Outcome, Outcomes
 from peers.servers import Cluster, Server, wait_for_line
@@ -172,15 +173,47 @@ def compare_brokers(folder: Path, rows: Sequence[str]) -> Outcomes:
     return _compared(theirs, ours, rows)
 
 
+def compare_on_a_set(folder: Path, rows: Sequence[str]) -> Outcomes:
+    """Both tools, one after the other, against the same controller and brokers."""
+    with Cluster(folder) as cluster:
+        namesrv = cluster.rocketq_namesrv()
+        controller = elected.start_controller(cluster)
+        members = elected.Set(cluster, namesrv, controller)
+        for name in ("e1", "e2"):
+            members.start(name, elected.ROCKETQ)
+        master, slave = elected.in_sync(namesrv.address, controller, 2)
+        names = {
+            "BROKER": master,
+            "SLAVE": slave,
+            "CONTROLLER": controller,
+            "NAMESRV": namesrv.address,
+            "FOLDER": str(cluster.folder),
+        }
+        printed_by = []
+        for tool in (AdminSession, OurSession):
+            session = tool(cluster, namesrv, dict(names))
+            try:
+                printed_by.append([of_tools(session.run(each)) for each in SET_COMMANDS])
+            finally:
+                session.close()
+    theirs, ours = printed_by
+    return _compared(theirs, ours, rows, SET_COMMANDS)
+
+
 def compare_tools(folder: Path, rows: Sequence[str]) -> Outcomes:
     theirs = printed(folder / "java", our_broker)
     ours = printed(folder / "rocketq", our_broker, OurSession)
     return _compared([of_tools(each) for each in theirs], [of_tools(each) for each in ours], rows)
 
 
-def _compared(theirs: list[str], ours: list[str], rows: Sequence[str]) -> Outcomes:
+def _compared(
+    theirs: list[str],
+    ours: list[str],
+    rows: Sequence[str],
+    commands: Sequence[Invocation] = COMMANDS,
+) -> Outcomes:
     found: dict[str, Outcome] = {}
-    for invocation, by_java, by_us in zip(COMMANDS, theirs, ours, strict=True):
+    for invocation, by_java, by_us in zip(commands, theirs, ours, strict=True):
         row = f"mqadmin {invocation.command}"
         if rows and row not in rows and invocation.command not in rows:
             continue
@@ -197,4 +230,5 @@ def _compared(theirs: list[str], ours: list[str], rows: Sequence[str]) -> Outcom
 COLUMNS = [
     Column("mqadmin", "mqadmin 5.5.0 → rocketq", compare_brokers),
     Column("our-mqadmin", "rocketq's mqadmin beside 5.5.0's", compare_tools),
+    Column("our-mqadmin-set", "the same for controllers and users", compare_on_a_set),
 ]

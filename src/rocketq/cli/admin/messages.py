@@ -185,7 +185,9 @@ async def query_cq(
     bar = "======================================"
     lines = []
     if view.subscription_data is not None:
+        # RocketMQ's tool closes an empty set on a line of its own.
         shown = json.dumps_pretty(view.subscription_data.to_json()).decode()
+        shown = shown.replace(":[]", ":[\n\t]")
         lines += ["Subscription data: ", shown, bar]
     if view.filter_data is not None:
         lines += ["Filter data: ", view.filter_data, bar]
