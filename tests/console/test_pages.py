@@ -422,3 +422,23 @@ def test_a_page_fits_on_a_phone(phone: Browser, url: str, path: str) -> None:
         "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     assert overhang == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [
+        ("/groups", ".r-groups"),
+        ("/topics", ".r-topics"),
+        ("/dead-letters?group=labels", ".r-letters"),
+    ],
+)
+def test_the_buttons_of_a_row_are_in_sight_on_a_phone(
+    phone: Browser, url: str, path: str, table: str
+) -> None:
+    phone.open(url + path)
+    phone.one(f"{table} .r-actions .q-btn")
+    right = phone.run(
+        f"return document.querySelector('{table} .r-actions').getBoundingClientRect().right"
+    )
+    assert isinstance(right, int | float)
+    assert right <= PHONE[0]

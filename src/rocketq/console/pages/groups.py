@@ -49,7 +49,7 @@ async def build(view: View) -> None:
             [
                 Column(name="name", title=t("Group"), kind="link", sortable=True, cut=True),
                 Column(name="state", title=t("State"), kind="state"),
-                Column(name="members", title=t("Members"), kind="number"),
+                Column(name="members", title=t("Members"), kind="number", minor=True),
                 Column(name="behind", title=t("Lag"), kind="number", sortable=True),
                 Column(name="tps", title=t("Per second"), kind="number", sortable=True),
                 Column(name="model", title=t("Model"), minor=True),
