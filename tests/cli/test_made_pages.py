@@ -1,10 +1,11 @@
-"""docs/settings.md names every key of every server, and is as the code says."""
+"""docs/settings.md and docs/metrics.md are as the code says, and name every key of every server."""
 
 from pathlib import Path
 
 import pytest
 
 from rocketq.broker.settings.table import TABLE
+from rocketq.cli import metrics_page
 from rocketq.cli.settings_page import _SHARED_KEYS, SERVERS, Server, page
 from rocketq.common.config import camel_case, settings
 
@@ -13,6 +14,12 @@ def test_the_page_is_made_from_the_code() -> None:
     written = Path(__file__).parents[2] / "docs" / "settings.md"
     assert written.read_text() == page(), "python -m rocketq.cli.settings_page > docs/settings.md"
     assert str(Path.home()) not in page()
+
+
+def test_the_page_of_figures_is_made_from_the_code() -> None:
+    written = Path(__file__).parents[2] / "docs" / "metrics.md"
+    made = "\n".join(metrics_page.page()).rstrip() + "\n"
+    assert written.read_text() == made, "python -m rocketq.cli.metrics_page > docs/metrics.md"
 
 
 def test_every_key_is_on_the_page() -> None:
