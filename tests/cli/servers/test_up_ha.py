@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import Server, run, serving
+from tests.cli.servers.test_metrics_port import page
 from tests.waiting import wait_until
 
 
@@ -36,8 +37,13 @@ def send(server: Server, text: str) -> bool:
 
 
 def test_another_broker_takes_over_from_a_killed_master(tmp_path: Path) -> None:
-    with serving(*up(tmp_path)) as server:
+    seen = ("--metrics-port", "0", "--console", "--console-port", "0")
+    with serving(*up(tmp_path, *seen)) as server:
         assert len(server.facts["broker"].split(",")) == 3
+        urls = server.facts["metrics"].split(",")
+        assert len(urls) == 5  # the NameServer's, the controller's and one for each broker
+        assert "\nrole{" in page(urls[1])[1]
+        assert page(server.facts["console"], "/healthz")[0] == 200
         until(server, r"controller at \S+ pid=\d+")
         first = until(server, MASTER)
         wait_until(lambda: send(server, "before"))
@@ -73,7 +79,6 @@ def test_another_broker_takes_over_from_a_killed_master(tmp_path: Path) -> None:
         ["--set", "controllerAddr=h:1"],
         ["--set", "brokerName=x"],
         ["--grpc-port", "0"],
-        ["--console"],
     ],
 )
 def test_what_does_not_go_together(tmp_path: Path, words: list[str]) -> None:

@@ -152,8 +152,6 @@ def up(
             _check_shareable(settings)
         if ha:
             _check_alone(settings, brokers=brokers, replicas=replicas, grpc_port=grpc_port)
-            if console:
-                raise CannotStart("--console: not with --ha; `rocketq console` shows them")
         check_known(settings, BrokerConfig, StoreConfig, NamesrvConfig, strict=strict)
         if replicas > 0:
             settings = several.WITH_REPLICAS | settings
@@ -205,7 +203,9 @@ def up(
             count = elected.BROKERS
             return ports_from(broker_port, count) if broker_port else free_ports(host, count)
 
-        elected.run_elected(namesrv_config, broker_config, store_config, ports, root, logs)
+        elected.run_elected(
+            *(namesrv_config, broker_config, store_config, ports, root, logs, place)
+        )
         return
     if brokers > 1 or replicas > 0:
         members = several.members_of(brokers, replicas, root)

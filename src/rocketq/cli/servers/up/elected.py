@@ -16,8 +16,10 @@ from rocketq.broker import BrokerConfig
 from rocketq.cli.failures import AlreadyTold, CannotStart
 from rocketq.cli.servers.logs import LogOptions
 from rocketq.cli.servers.serving import check_ports_free, serve, started, wait_for_either
+from rocketq.cli.servers.up.console import ConsolePlace, console_beside, ports_of
 from rocketq.cli.servers.up.processes import BrokerProcess, start_broker, start_process
 from rocketq.cli.servers.up.welcome import announce
+from rocketq.common.metrics.monitoring import ExporterKind
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import StoreConfig
 
@@ -58,22 +60,29 @@ def run_elected(
     ports: Callable[[], list[int]],
     root: Path,
     logs: LogOptions,
+    place: ConsolePlace | None = None,
 ) -> None:
     """Serve until asked to stop."""
     host = broker_config.bind_address
+    figures = _figures_of_controller(broker_config)
 
     async def program(stop: asyncio.Event) -> None:
         broker_ports = ports()
         used = [port + distance for port in broker_ports for distance in (0, -2, 1)]
-        check_ports_free(host, [namesrv_config.listen_port, *used])
+        check_ports_free(host, [namesrv_config.listen_port, *used, *ports_of(place)])
         name_server = NameServer(namesrv_config)
-        async with started(name_server):
-            controller = _Kept("controller", lambda: _start_controller(host, root, logs, "0"))
+        async with (
+            started(name_server),
+            console_beside(place, name_server.address, logs) as web,
+        ):
+            controller = _Kept(
+                "controller", lambda: _start_controller(host, root, logs, "0", figures)
+            )
             try:
                 address = await controller.begin()
                 # Where it is now it has to be again.
                 port = address.rpartition(":")[2]
-                controller.start = lambda: _start_controller(host, root, logs, port)
+                controller.start = lambda: _start_controller(host, root, logs, port, figures)
                 base = replace(
                     broker_config, namesrv_addr=name_server.address, controller_addr=address
                 )
@@ -82,7 +91,7 @@ def run_elected(
                     _Kept(f"broker {number}", partial(start_broker, *each, logs))
                     for number, each in enumerate(configs, 1)
                 ]
-                await _serve(name_server, controller, members, stop, root)
+                await _serve(name_server, controller, members, stop, root, web)
             finally:
                 await controller.end()
 
@@ -111,8 +120,19 @@ def _configs(
     ]
 
 
-async def _start_controller(host: str, root: Path, logs: LogOptions, port: str) -> BrokerProcess:
+def _figures_of_controller(broker_config: BrokerConfig) -> list[str]:
+    """The words that make it show figures where the brokers do, at the port behind theirs."""
+    if ExporterKind.parse(broker_config.metrics_exporter_type) is not ExporterKind.PROM:
+        return []
+    port = broker_config.metrics_prom_exporter_port
+    return ["--metrics-port", str(port and port + BROKERS + 1)]
+
+
+async def _start_controller(
+    host: str, root: Path, logs: LogOptions, port: str, figures: list[str]
+) -> BrokerProcess:
     words = ["controller", "--host", host, "--port", port, "--dir", str(root / _CONTROLLER)]
+    words += figures
     return BrokerProcess(_CONTROLLER, await start_process(words, logs, _CONTROLLER))
 
 
@@ -129,6 +149,10 @@ class _Kept:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def metrics_url(self) -> str:
+        return "" if self._process is None else self._process.metrics_url
 
     async def begin(self) -> str:
         """Start it, and wait until it is ready; its address."""
@@ -170,17 +194,22 @@ async def _serve(
     members: list[_Kept],
     stop: asyncio.Event,
     root: Path,
+    web: dict[str, str],
 ) -> None:
     """Say when all are ready, and from then on who is master."""
     try:
         await asyncio.gather(*(each.begin() for each in members))
         async with asyncio.timeout(_READY_WITHIN_S):
             await _new_master(name_server, None)
+        urls = [name_server.metrics_url, *(each.metrics_url for each in (controller, *members))]
+        metrics = ",".join(url for url in urls if url)
         announce(
             root,
             namesrv=name_server.address,
             broker=",".join(each.address for each in members),
             controller=controller.address,
+            **({"metrics": metrics} if metrics else {}),
+            **web,
         )
         for each in (controller, *members):
             _say(f"{each.name} at {each.address} pid={each.pid}")
