@@ -129,7 +129,8 @@ class BrokerProcessor:
                 delete_missing_topics=config.delete_topic_with_broker_registration,
             )
         except RegistrationRefused as refusal:
-            logger.warning("%s at %s: %s", header.broker_name, header.broker_addr, refusal)
+            # It may be refused because its names are too long: the log need not hold them whole.
+            logger.warning("%.100s at %.100s: %s", header.broker_name, header.broker_addr, refusal)
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "register broker failed") from None
         reply = RegisterBrokerResponse(
             master_addr=master.address if master else None,
