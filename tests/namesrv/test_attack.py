@@ -143,6 +143,16 @@ async def test_topics_beyond_the_limit_are_left_out(tmp_path: Path) -> None:
         assert sorted(caller.server.registry.topics) == ["t0", "t1", "t2"]
 
 
+async def test_a_name_that_is_refused_for_its_length_does_not_fill_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(config(tmp_path)) as caller:
+        refused = await caller.register(broker_name="x" * 10_000, address="y" * 10_000)
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+    (said,) = [each.getMessage() for each in caplog.records if "characters" in each.getMessage()]
+    assert len(said) < 300
+
+
 def tables(**limits: int) -> RouteRegistry:
     return RouteRegistry(clock=ManualClock(), limits=lambda: Limits(**limits))
 
