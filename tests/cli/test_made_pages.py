@@ -7,7 +7,8 @@ import pytest
 from rocketq.broker.settings.table import TABLE
 from rocketq.cli import metrics_page
 from rocketq.cli.settings_page import _SHARED_KEYS, SERVERS, Server, page
-from rocketq.common.config import camel_case, settings
+from rocketq.common.config import settings
+from rocketq.common.naming import camel_case
 
 
 def test_the_page_is_made_from_the_code() -> None:
