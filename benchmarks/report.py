@@ -99,6 +99,7 @@ def beside(folder: Path) -> list[str]:
         "benchmarks-growth.md": "how cost grows",
         "benchmarks-spark.md": "Spark beside Kafka's connector",
         "benchmarks-sdk.md": "the SDK beside the Java client",
+        "benchmarks-pop.md": "pop beside the Java broker",
     }
     return [
         f"- {title}: [{name}]({name})" for name, title in pages.items() if (folder / name).exists()
