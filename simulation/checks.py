@@ -182,10 +182,16 @@ def a_slave_has_the_same_log(history: History, shape: Shape) -> Iterator[str]:
             yield f"the log of {name} is not its master's"
 
 
-def a_slave_has_what_is_acknowledged(history: History, shape: Shape) -> Iterator[str]:
+def copies_have_what_is_acknowledged(history: History, shape: Shape) -> Iterator[str]:
     """Who is told SEND_OK may lose the master in the next moment."""
-    for key in history.not_on_slave:
-        yield f"{key} was acknowledged before the slave had it"
+    for key, name in history.not_copied:
+        yield f"{key} was acknowledged before {name} had it"
+
+
+def only_what_is_confirmed_is_read(history: History, shape: Shape) -> Iterator[str]:
+    """What is read stays, whoever of those in sync is the next master."""
+    for key, name in history.read_too_soon:
+        yield f"{key} was read before {name} had it"
 
 
 def nothing_comes_twice_by_itself(history: History, shape: Shape) -> Iterator[str]:
@@ -365,7 +371,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     what_was_read_stays,
     what_is_refused_comes_again,
     a_slave_has_the_same_log,
-    a_slave_has_what_is_acknowledged,
+    copies_have_what_is_acknowledged,
+    only_what_is_confirmed_is_read,
     nothing_comes_twice_by_itself,
     what_was_to_come_later_has_come,
     nothing_comes_early,

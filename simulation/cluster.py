@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.controller import Controller, ControllerConfig
+from rocketq.controller.broker_set import BrokerSet
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.store import BrokerRole, FlushDiskType, StoreConfig
 from rocketq.store.replication.epochs import FILE_NAME as EPOCHS_FILE
@@ -120,12 +121,31 @@ class Cluster:
             self._disks[name] = SimulatedDisk(self._folder / name, self.chance)
         return self._disks[name]
 
-    def is_on_slave(self, key: str, position: int) -> bool:
-        """Whether the slave's files, in its memory at least, hold a message; true without one."""
-        if self._shape is not Shape.PAIR:
-            return True
+    def lacks(self, key: str, position: int) -> list[str]:
+        """Who has to have an acknowledged message, and has it not, in its memory at least.
+
+        That is the slave of a pair, and of an elected set whoever is in sync by the word of the
+        controllers: one of these is the next master.
+        """
+        return [name for name in self._copies() if not self._holds(name, key, position)]
+
+    def _copies(self) -> list[str]:
+        if self._shape is Shape.PAIR:
+            return ["broker-a-slave"]
+        if self._shape is not Shape.ELECTED:
+            return []
+        names = {self._hosts[name].address: name for name in self._plan.broker_names}
+        pairs = self.etcd.read_prefix(b"/rocketq/controller/sets/").pairs
+        states = [BrokerSet.decode(pair.value) for pair in pairs]
+        return [
+            names[state.replicas[broker_id].address.partition(":")[0]]
+            for state in states
+            for broker_id in sorted(state.in_sync)
+        ]
+
+    def _holds(self, name: str, key: str, position: int) -> bool:
         start = position // _LOG_FILE_SIZE * _LOG_FILE_SIZE
-        path = self.disk("broker-a-slave").root / "commitlog" / f"{start:020}"
+        path = self.disk(name).root / "commitlog" / f"{start:020}"
         if not path.exists():
             return False
         with open(path, "rb") as file:

@@ -116,8 +116,10 @@ class History:
     """What the slave of a pair says why it does not follow its master."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
     """Of an elected set: each epoch, and where it begins in the log."""
-    not_on_slave: list[str] = field(default_factory=list)
-    """Messages that a slave did not have when they were acknowledged."""
+    not_copied: list[tuple[str, str]] = field(default_factory=list)
+    """Messages, and who had to have them when they were acknowledged, and had not."""
+    read_too_soon: list[tuple[str, str]] = field(default_factory=list)
+    """Messages that were read while somebody in sync did not have them."""
     spoiled: list[str] = field(default_factory=list)
     """Messages that somebody got with another body than they were sent with."""
     has_poppers: bool = False

@@ -27,7 +27,7 @@ from rocketq.remoting import Command, RemotingClient, ResponseCode
 from rocketq.remoting.headers import QueryConsumerOffset, QueryConsumerOffsetResponse
 from simulation.cluster import Cluster
 from simulation.history import Delivery, Kind, Popped, Progress, Send
-from simulation.plan import Plan
+from simulation.plan import Plan, Shape
 from simulation.process import Process
 
 ORDERS: Final = "orders"
@@ -142,8 +142,9 @@ class Workload:
         send.log_spot = (host, position)
         if send.kind is Kind.PLAIN:
             send.spot = (result.queue, result.queue_offset)
-            if send.is_acknowledged and not self._cluster.is_on_slave(send.key, position):
-                self._history.not_on_slave.append(send.key)
+            if send.is_acknowledged:
+                lacking = self._cluster.lacks(send.key, position)
+                self._history.not_copied += [(send.key, name) for name in lacking]
 
     # Consuming
 
@@ -166,6 +167,9 @@ class Workload:
                 self._refused.add(key)
                 is_taken = False
             self._history.look_at_body(key, message.body)
+            if self._plan.shape is Shape.ELECTED:
+                lacking = self._cluster.lacks(key, message.physical_offset)
+                self._history.read_too_soon += [(key, each) for each in lacking]
             if hash_of(key) % 5 == 0:
                 await asyncio.sleep(0.5)  # work takes time, in which a consumer may die
             self._history.deliveries.append(
