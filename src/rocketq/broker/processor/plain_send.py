@@ -293,13 +293,20 @@ class PlainSends:
         self._counted = []
         for topic in counted:
             topic.is_counted = False
-            self._stats.messages_sized(topic.name, list(topic.sizes[:7]), topic.sizes[7])
+            is_deleted = self._topics.get(topic.name) is None
+            if not is_deleted:
+                self._stats.messages_sized(topic.name, list(topic.sizes[:7]), topic.sizes[7])
             for i in range(8):
                 topic.sizes[i] = 0
             for queue_id in range(topic.queue_count):
                 counts = topic.counts[3 * queue_id : 3 * queue_id + 3]
                 if counts[0]:
-                    self._stats.messages_put(topic.name, queue_id, counts[0], counts[1], counts[2])
+                    if is_deleted:
+                        self._stats.messages_put_before_deletion(topic.name, counts[0])
+                    else:
+                        self._stats.messages_put(
+                            topic.name, queue_id, counts[0], counts[1], counts[2]
+                        )
                     for i in range(3):
                         topic.counts[3 * queue_id + i] = 0
 

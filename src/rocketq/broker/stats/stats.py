@@ -148,6 +148,11 @@ class BrokerStats:
         flow.size += size
         flow.requests += requests
 
+    def messages_put_before_deletion(self, topic: str, count: int) -> None:
+        """The same, heard of when the topic has been deleted: it has no figures any more."""
+        if not is_system_topic(topic):
+            self._past_puts += count
+
     def messages_sized(self, topic: str, counts: Iterable[int], size: int) -> None:
         """How many messages were as large as each of `SIZE_BYTES`, and all of them together."""
         if self.sizes is None:
