@@ -312,7 +312,7 @@ class MessageStore(StoredMessages):
             self._lift_limits()
             self._catching_up.run()
             if self._role is BrokerRole.SLAVE:
-                self.received.cut_unfinished()
+                self.received.cut_torn_end()
             # Nothing may be left to do for a start that finds no abort file: RocketMQ does
             # not look at what it thinks is finished.
             is_complete = (
@@ -376,16 +376,11 @@ class MessageStore(StoredMessages):
     def take_role(self, role: BrokerRole, reign: Reign | None = None) -> None:
         """Be master or slave from now on. Whoever sends or receives the log has stopped.
 
-        With a `reign` the log has a new epoch from here on.
+        With a `reign` the log has a new epoch from here on. Where that cannot be written, the disk
+        being full, nothing has changed for readers, and the same may be tried again.
         """
-        if role is not BrokerRole.SLAVE:
-            self._lift_limits()
-            self._catching_up.run()
-            if self._role is BrokerRole.SLAVE:
-                self.received.cut_unfinished()
-        elif self.is_controlled and self.received.confirmed == OPEN_END:
-            # Its next master says how much of the rest will stay.
-            self.received.confirmed = self._dispatcher.position
+        if self._role is BrokerRole.SLAVE and role is not BrokerRole.SLAVE:
+            self.received.cut_torn_end()
         if reign is not None:
             self.epochs.cut_at(self._log.end + 1)
             # One that began before this process did begins anew: others may know more of what was
@@ -394,6 +389,12 @@ class MessageStore(StoredMessages):
             if reign.epoch > self.epochs.last_number or is_resumed:
                 self.epochs.begin(reign.epoch, self._log.end)
             self._epoch_before = NO_EPOCH
+        if role is not BrokerRole.SLAVE:
+            self._lift_limits()
+            self._catching_up.run()
+        elif self.is_controlled and self.received.confirmed == OPEN_END:
+            # Its next master says how much of the rest will stay.
+            self.received.confirmed = self._dispatcher.position
         self._role = role
         self.replicas.take_role(role, reign)
         self._apply_limit()

@@ -6,11 +6,18 @@ wait for the next master, and some things take long to stop.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from typing import Final
 
 from rocketq.broker.replication.role import Role, RoleHolder
 from rocketq.common.service import BackgroundLoop, running
+from rocketq.store.files.disk import is_passing
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_S: Final = 0.5
 
 
 class RoleServices:
@@ -54,7 +61,9 @@ class RoleServices:
                     while not stop.is_set() and not self._begins_anew:
                         self._has_changed.clear()
                         role = self._roles.current
-                        self._take_role(role)
+                        if not self._take(role):
+                            await self._until_change(stopping, _AGAIN_S)
+                            continue
                         for name, loop in waiting.items():
                             await lasting.enter_async_context(running(name, loop))
                         waiting = {}
@@ -63,6 +72,17 @@ class RoleServices:
             stopping.cancel()
             with suppress(asyncio.CancelledError):
                 await stopping
+
+    def _take(self, role: Role) -> bool:
+        """Take a role over; False if the disk has no room for what has to be noted of it."""
+        try:
+            self._take_role(role)
+        except OSError as error:
+            if not is_passing(error):
+                raise
+            logger.warning("the role of a %s cannot be taken over yet: %s", role.kind.name, error)
+            return False
+        return True
 
     async def _run_role(self, role: Role, stopping: asyncio.Future[bool]) -> None:
         async with AsyncExitStack() as services:
@@ -73,9 +93,13 @@ class RoleServices:
             await self._until_change(stopping)
         self._has_started.clear()
 
-    async def _until_change(self, stopping: asyncio.Future[bool]) -> None:
+    async def _until_change(
+        self, stopping: asyncio.Future[bool], within_s: float | None = None
+    ) -> None:
         changed = asyncio.ensure_future(self._has_changed.wait())
         try:
-            await asyncio.wait((changed, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (changed, stopping), timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             changed.cancel()

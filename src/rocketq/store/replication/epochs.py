@@ -109,38 +109,33 @@ class Epochs:
 
     def begin(self, number: int, start: int) -> None:
         """A reign begins where the log ends; what other reigns said of later parts is wrong."""
-        self._entries = [
-            entry for entry in self._entries if entry.number < number and entry.start <= start
-        ]
+        kept = [entry for entry in self._entries if entry.number < number and entry.start <= start]
         # Of many that began in the same place nobody misses those between first and last.
-        while len(self._entries) > 1 and self._entries[-2].start == start:
-            self._entries.pop()
-        self._entries.append(Epoch(number, start))
-        self._changed()
+        while len(kept) > 1 and kept[-2].start == start:
+            kept.pop()
+        self._replace([*kept, Epoch(number, start)])
 
     def cut_at(self, position: int) -> None:
         """The log ends here now: forget the reigns that began in what is gone, or with it."""
         kept = [entry for entry in self._entries if entry.start < position]
         if len(kept) != len(self._entries):
-            self._entries = kept
-            self._changed()
+            self._replace(kept)
 
     def forget_before(self, position: int) -> None:
         """The log begins here now: forget the reigns of which nothing is left."""
         gone = sum(self.end_of(entry) <= position for entry in self._entries)
         if gone:
-            del self._entries[:gone]
-            self._changed()
+            self._replace(self._entries[gone:])
 
-    def _changed(self) -> None:
-        self._starts = [entry.start for entry in self._entries]
-        if self._path is None:
-            return
-        if self._entries:
-            write_atomically(self._path, _encode(self._entries))
-        else:  # RocketMQ never writes an empty list
+    def _replace(self, entries: list[Epoch]) -> None:
+        """The file first: where that cannot be written, nothing has changed."""
+        if self._path is not None and entries:
+            write_atomically(self._path, _encode(entries))
+        elif self._path is not None:  # RocketMQ never writes an empty list
             for path in (self._path, backup_of(self._path)):
                 path.unlink(missing_ok=True)
+        self._entries = entries
+        self._starts = [entry.start for entry in entries]
 
 
 def _encode(entries: Sequence[Epoch]) -> bytes:

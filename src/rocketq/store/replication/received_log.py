@@ -200,10 +200,6 @@ class ReceivedLog:
             self.on_new_topic()
         self._topics_seen = topics
 
-    def cut_unfinished(self) -> None:
-        """Let the log end with what is whole and dispatched."""
-        self._cut(self._dispatcher.position)
-
     def cut_torn_end(self) -> None:
         """Let the log end with a whole record, dispatched or not.
 
