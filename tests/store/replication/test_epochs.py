@@ -147,3 +147,20 @@ def test_the_common_end_is_where_the_logs_part(data: st.DataObject) -> None:
                     reigns[slave].begin(*writer)
                 logs[slave].append(logs[master][at])
             assert logs[slave] == logs[master][: len(logs[slave])]
+
+
+def test_what_cannot_be_written_has_not_begun(tmp_path: Path) -> None:
+    """A broker that is elected with a full disk tries again, and must find it undone."""
+    epochs = Epochs(tmp_path / FILE_NAME)
+    epochs.begin(7, 7000)
+    in_the_way = tmp_path / (FILE_NAME + ".tmp")
+    in_the_way.mkdir()
+    for change in (lambda: epochs.begin(8, 8000), lambda: epochs.begin(9, 500)):
+        with pytest.raises(OSError, match=in_the_way.name):
+            change()
+        assert epochs.entries() == (Epoch(7, 7000),)
+    in_the_way.rmdir()
+    epochs.begin(8, 8000)
+    again = Epochs(tmp_path / FILE_NAME)
+    again.load()
+    assert again.entries() == (Epoch(7, 7000), Epoch(8, 8000))
