@@ -155,9 +155,9 @@ def test_what_cannot_be_written_has_not_begun(tmp_path: Path) -> None:
     epochs.begin(7, 7000)
     in_the_way = tmp_path / (FILE_NAME + ".tmp")
     in_the_way.mkdir()
-    for change in (lambda: epochs.begin(8, 8000), lambda: epochs.begin(9, 500)):
+    for number, start in ((8, 8000), (9, 500)):
         with pytest.raises(OSError, match=in_the_way.name):
-            change()
+            epochs.begin(number, start)
         assert epochs.entries() == (Epoch(7, 7000),)
     in_the_way.rmdir()
     epochs.begin(8, 8000)
