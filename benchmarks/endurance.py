@@ -94,6 +94,7 @@ NAMES = {
     "send_p99_ms": "send, 99th percentile ms",
     "through_p50_ms": "send to listener, median ms",
     "store_mb": "files, MB",
+    "cpu_percent": "CPU that the broker was given, % of a core",
 }
 MUST_BE_FLAT = {
     "memory_mb": FLAT_UP_TO,
