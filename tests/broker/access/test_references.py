@@ -125,7 +125,7 @@ async def test_nobody_is_handed_directly_what_is_not_theirs(broker: TestBroker) 
     await client.close()
 
 
-@pytest.mark.parametrize("said", [None, MINE])
+@pytest.mark.parametrize("said", [None, MINE, names.TRANSACTION_HALF_TOPIC])
 @pytest.mark.parametrize("decision", [8, 12])
 async def test_nobody_decides_the_transactions_of_others(
     broker: TestBroker, said: str | None, decision: int
@@ -200,3 +200,23 @@ async def test_a_key_with_the_same_hash_finds_nothing_of_another_topic(broker: T
     reply = await call_as(broker, query(THEIRS, "order-17"))
     assert [one.body for one in decode_records(reply.body)] == [b"secret"]
     assert (await ask(broker, query(MINE, key))).code == ResponseCode.QUERY_NOT_FOUND
+
+
+@pytest.mark.parametrize("said", [None, THEIRS, names.TRANSACTION_HALF_TOPIC])
+async def test_a_user_decides_its_own_transactions(broker: TestBroker, said: str | None) -> None:
+    await make_user(broker, "alice", (f"Topic:{THEIRS}", "Pub|Sub"))
+    properties = {"TRAN_MSG": "true", "PGROUP": "theirs", "UNIQ_KEY": "u"}
+    place, number = await send_theirs(broker, properties=properties, sys_flag=4)
+    header = EndTransaction(
+        producer_group="theirs",
+        tran_state_table_offset=number,
+        commit_log_offset=place,
+        commit_or_rollback=8,
+        from_transaction_check=True,
+        msg_id="u",
+        topic=said,
+    )
+    reply = await call_as(broker, Command.request(header), "alice", "alicepass")
+    assert reply.code == ResponseCode.SUCCESS, reply
+    pulled = await call_as(broker, pull_request(THEIRS))
+    assert [each.body for each in decode_records(pulled.body)] == [b"secret"]

@@ -73,8 +73,13 @@ def _unregister(request: Command) -> Iterable[Need]:
 
 
 def _end_transaction(request: Command) -> Iterable[Need]:
+    """Old clients name no topic, and answers to a question that of the question.
+
+    The handler asks for the right to the topic that the message is meant for.
+    """
     topic = request.ext_fields.get("topic")
-    return (topic_need(topic, PUB),) if topic else ()
+    is_named = topic and topic != names.TRANSACTION_HALF_TOPIC
+    return (topic_need(topic or "", PUB),) if is_named else ()
 
 
 def _locks(request: Command) -> Iterable[Need]:

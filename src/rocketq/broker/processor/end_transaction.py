@@ -109,7 +109,8 @@ class EndTransactionProcessor:
         half = self._half_message(header)
         topic = half.get_property(PropertyName.REAL_TOPIC)
         if topic is not None and self._references.are_checked:
-            self._references.check(request, connection, topic, PUB, header.topic)
+            said = None if header.topic == TRANSACTION_HALF_TOPIC else header.topic
+            self._references.check(request, connection, topic, PUB, said)
         return half
 
     def _is_too_late(self, half: MessageExt) -> bool:
