@@ -72,6 +72,21 @@ def test_a_program_of_a_page_runs(code: str, broker: LocalBroker) -> None:
     run_program(code, broker.namesrv)
 
 
+def test_what_a_page_shows_as_python_is_python() -> None:
+    """Also where it is not run, because it needs a cluster, a client of others, or files."""
+    pages = ["../README.md", *(path.name for path in DOCS.glob("*.md"))]
+    programs = [
+        (name, block)
+        for name in pages
+        if name != "compiled.md"  # two files beside each other
+        for block in blocks(name)
+        if block.language == "python" and not block.code.startswith(".")  # a fragment
+    ]
+    assert len(programs) > 25
+    for name, block in programs:
+        compile(block.code, f"{name} line {block.line}", "exec")
+
+
 def run_tutorial(folder: Path, *, with_spark: bool) -> None:
     """Every block in turn, as somebody would who reads on; text blocks are what is printed."""
     programs = folder / "bin"
