@@ -1,8 +1,8 @@
 """Exactly once, and whole batches, in a real Spark whose workers, broker and driver are killed.
 
-The short form kills each once. The long one (`slow`) goes on for ROCKETQ_KILL_ROUNDS kills of each
-kind. One driver runs a query of either delivery. Somebody reads what is transactional all the
-while, and looks for batches in part.
+One driver runs a query of either delivery. Somebody reads what is transactional all the while, and
+looks for batches in part. The short form kills each once, the long one ROCKETQ_KILL_ROUNDS times.
+Both are `slow`; the suite has test_exactly_once_kills.py.
 """
 
 import os
@@ -248,6 +248,7 @@ def kill(
     return bool(workers)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_doubled_or_seen_in_part_whoever_is_killed(tmp_path: Path) -> None:
     done = kill_rounds(tmp_path, rounds=1, count=3000, seed=1)
     assert done == {"worker": 1, "broker": 1, "driver": 1}
