@@ -196,6 +196,23 @@ def test_a_store_is_complete_after_a_power_failure(
     assert served.keys == {m.key: [m.position] for m in killed.messages}
 
 
+def test_a_log_that_the_power_took_whole_may_lack_its_end(
+    killed: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups that were ahead of it are told so, or they would pass over what comes next."""
+    monkeypatch.setattr(Disk, "boot_id", lambda disk: b"another boot    ")
+
+    async def opened(root: Path) -> None:
+        async with MessageStore(config_of(root)) as store:
+            assert store.max_physical_offset == 0
+            assert store.recovery is not None
+            assert store.recovery.may_lack_its_end
+
+    with copy_of(killed) as root:
+        shutil.rmtree(root / "commitlog")
+        asyncio.run(opened(root))
+
+
 def test_what_follows_a_recovery_survives_the_next(killed: Template) -> None:
     with copy_of(killed) as root:
 

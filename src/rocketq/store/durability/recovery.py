@@ -116,6 +116,8 @@ class Recovery:
         self._unfinished = unfinished
         self._is_crashed = crashed
         report = RecoveryReport(is_clean=not crashed)
+        progress = self._checkpoint.progress
+        report.may_lack_its_end = crashed and (progress is None or not progress.is_same_boot)
         if len(self._log.segments) == 0:
             # Without a log there is nothing that queues and index could point at.
             self._queues.remove_all()
@@ -123,8 +125,6 @@ class Recovery:
                 self._index.remove_all()
             self._log.end_at(0)
             return report
-        progress = self._checkpoint.progress
-        report.may_lack_its_end = crashed and (progress is None or not progress.is_same_boot)
         if self._index is not None:
             self._index.fit_to_log(self._log.segments[-1].end)
         if self._index is not None and report.may_lack_its_end:
