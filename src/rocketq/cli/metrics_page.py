@@ -59,7 +59,7 @@ def page() -> Iterator[str]:
     yield from _table("Controller", controller.FAMILIES)
     yield from _table("Proxy", proxy.FAMILIES)
     for title, rows in (
-        ("Broker", families.NODE),
+        ("Broker", (*families.NODE, *families.CREATIONS)),
         ("Messages", families.MESSAGES),
         ("Clients", (*families.CLIENTS, *families.REMOTING)),
         ("Lag", families.LAGS),
