@@ -19,7 +19,7 @@ from rocketq.remoting.bodies.heartbeat import (
     ProducerData,
     SubscriptionData,
 )
-from rocketq.remoting.headers import HeartBeat, PullMessage, SendMessageV2
+from rocketq.remoting.headers import HeartBeat, PullMessage, PullMessageResponse, SendMessageV2
 from rocketq.store import StoreConfig
 from rocketq.store.files.disk import Disk
 
@@ -68,8 +68,16 @@ class TestBroker:
 
     async def messages(self, topic: str, queue_id: int = 0, **more: Any) -> list[MessageExt]:
         """Everything in a queue."""
-        reply = await self.pull(topic, queue_id=queue_id, max_msg_nums=10_000, **more)
-        return decode_records(reply.body) if reply.code == 0 else []
+        found: list[MessageExt] = []
+        offset, end = 0, 1
+        while offset < end:  # one answer has 256 KB at most
+            reply = await self.pull(topic, offset, queue_id=queue_id, max_msg_nums=10_000, **more)
+            if reply.code != 0:
+                break
+            header = reply.header(PullMessageResponse)
+            found += decode_records(reply.body)
+            offset, end = header.next_begin_offset, header.max_offset
+        return found
 
     async def heartbeat(
         self,

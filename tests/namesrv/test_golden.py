@@ -17,6 +17,7 @@ import pytest
 
 from rocketq.common import json
 from rocketq.common.config import settings
+from rocketq.common.metrics.settings import MetricsSettings
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.remoting.access.settings import AccessSettings
 from rocketq.remoting.codes import RequestCode
@@ -36,13 +37,9 @@ LIMITS = {
     "maxRegisteredTopics",
     "maxRouteEntries",
 }
-METRICS = {
-    "metricsExporterType",
-    "metricsLabel",
-    "metricsPromExporterHost",
-    "metricsPromExporterPort",
-}
-OWN_KEYS = LIMITS.union(METRICS, *map(settings, (AccessSettings, TlsSettings, EntranceSettings)))
+OWN_KEYS = LIMITS.union(
+    *map(settings, (MetricsSettings, AccessSettings, TlsSettings, EntranceSettings))
+)
 
 
 class Exchange:

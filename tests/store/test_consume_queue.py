@@ -64,6 +64,14 @@ def test_a_file_has_its_full_size_and_takes_little_room(tmp_path: Path) -> None:
         assert status.st_blocks * 512 <= 16_384
 
 
+def test_every_entry_is_written_where_there_is_room(tmp_path: Path) -> None:
+    """Also one across two pages: on a full disk, the second would end the process (SIGBUS)."""
+    queue = queues_in(tmp_path, file_size=6_000_000).get("orders", 0)
+    for position in range(5_000):
+        assert queue.tail.put(position, 100, 0)
+        assert queue.tail.end <= queue.tail.limit
+
+
 def test_a_queue_that_begins_late_has_fillers_before_it(tmp_path: Path) -> None:
     queues = queues_in(tmp_path)
     queue = queues.get("orders", 0)

@@ -384,7 +384,7 @@ class ConsumeQueue:
 
     def _zeroed_limit(self, segment: Segment, end: int) -> int:
         """Make the next piece of the file safe to write; pieces grow with the file."""
-        if not end < self._zeroed_to <= segment.end:
+        if not end + ENTRY_SIZE <= self._zeroed_to <= segment.end:
             written = end - segment.start
             piece = min(max(_SMALLEST_PIECE, written), _LARGEST_PIECE)
             stop = min(-(-(written + piece) // PAGE_SIZE) * PAGE_SIZE, segment.size)
