@@ -431,3 +431,16 @@ async def test_a_pull_that_looks_into_messages_looks_at_few_of_them_at_once(
         )
         assert reply.code == ResponseCode.SUCCESS
         assert int(reply.ext_fields["nextBeginOffset"]) == 50
+
+
+@pytest.mark.parametrize("name", ["queueId", "maxMsgNums", "sysFlag", "maxMsgBytes"])
+async def test_a_number_that_is_too_large_is_refused_and_no_surprise(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.send("topic")
+        request = pull_request("topic")
+        request.ext_fields[name] = str(2**40)
+        reply = await broker.call(request)
+        assert reply.code == ResponseCode.INVALID_PARAMETER, reply
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -44,7 +44,7 @@ def test_users_and_policies(tool: Tool) -> None:
     assert made == f"create user to {address} success.\n"
     again = tool.run("createUser", *here, "-u", "alice", "-p", "12345678")
     assert again.exit_code == 1
-    assert "User:alice has existed." in again.stderr
+    assert "The user is existed" in again.stderr
     assert "12345678" not in again.stderr
     cluster = ("-c", "DefaultCluster")
     made = said(tool, "createUser", *cluster, "-u", "bob", "-p", "12345678", "-t", "Super")

@@ -58,7 +58,7 @@ class AccessProcessor:
         name = _named(request.header(CreateUser).username)
         info = UserInfo.from_request(request)
         if self._directory.user(name) is not None:
-            raise _refused(f"User:{name} has existed.")
+            raise _refused("The user is existed")
         if not info.password:
             raise _refused("password can not be blank.")
         user = User(name, info.password, _user_type(info), info.user_status != "disable")
@@ -71,7 +71,7 @@ class AccessProcessor:
         info = UserInfo.from_request(request)
         before = self._directory.user(name)
         if before is None:
-            raise _refused(f"User:{name} not exist.")
+            raise _refused("The user is not exist")
         self._refuse_unless_super(request, before)
         user = User(
             name,
@@ -157,6 +157,8 @@ class AccessProcessor:
         except InvalidPolicy as error:
             raise _refused(str(error)) from None
         acl = self._directory.acl(name)
+        if acl is None and self._directory.user(name) is None:
+            raise _refused("The subject is not exist.")
         return request.reply(body=acl_info(name, acl).encode() if acl else b"")
 
     def _list_acls(self, request: Command, connection: Connection) -> Command:

@@ -12,6 +12,8 @@ from typing import Final
 from rocketq.common import memory
 from rocketq.common.memory import Buffer
 from rocketq.common.numbers import INT32_MAX
+from rocketq.remoting.codes import ResponseCode
+from rocketq.remoting.errors import RequestRejected
 from rocketq.remoting.headers.pull import PullMessage, PullMessageResponse
 from rocketq.remoting.wire import command as commands
 from rocketq.remoting.wire import json_header, scan
@@ -135,12 +137,15 @@ def _from_ext_fields(command: Command) -> PullFields | None:
 
 
 def pull_fields(header: PullMessage) -> PullFields:
-    """The same of a header that was read the general way."""
+    """The same of a header that was read the general way. Raises `RequestRejected`."""
     fields = _blank()
-    for name, _, _ in _NUMBERS.values():
+    for wire_name, (name, _, limit) in _NUMBERS.items():
         value = getattr(header, name)
-        if value is not None:
-            setattr(fields, name, value)
+        if value is None:
+            continue
+        if limit == INT32_MAX and not -INT32_MAX - 1 <= value <= INT32_MAX:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, f"{wire_name}={value}")
+        setattr(fields, name, value)
     fields.consumer_group = header.consumer_group
     fields.topic = header.topic
     fields.subscription = header.subscription
