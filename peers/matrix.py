@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers import java, page, record
+from peers import java, page, record, security
 from peers.columns import COLUMNS
 from peers.grpc import columns as grpc
 from peers.outcomes import Outcome, Outcomes
@@ -75,6 +75,8 @@ def main() -> None:
         java.install([java.V5, java.V4, java.CLIENT_4])
         if not options.only or any(name.startswith("grpc-") for name in options.only):
             grpc.install()
+        if not options.only or "users-go" in options.only:
+            security.install()
         alone_on_loopback()
 
     table = run_columns(options.only, options.rows)

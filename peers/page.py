@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from peers import clients, elected, hand_over, mixed, replication, spark, tools
+from peers import clients, elected, hand_over, mixed, replication, security, spark, tools
 from peers.grpc import columns as grpc
 from peers.table import Table
 
@@ -27,6 +27,13 @@ PARTS = [
         "and against rocketq with the same data; the outputs are the same up to addresses, "
         "times, ids and figures of the moment.",
         tools.COLUMNS,
+    ),
+    (
+        "Users, rights and encryption",
+        "Clients with right, wrong and missing credentials and rights, against brokers and "
+        "NameServers with users, plain and encrypted; Java's broker at our NameServer; the "
+        "commands for users and policies of mqadmin 5, compared as above.",
+        security.COLUMNS,
     ),
     (
         "Stores",

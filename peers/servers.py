@@ -82,8 +82,10 @@ class Server:
 class Cluster:
     """Everything started for one test, in one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, is_ready: Readiness | None = None) -> None:
+        """`is_ready` is for servers that do not answer whoever asks."""
         self.folder = folder.resolve()
+        self._is_ready = is_ready
         self._servers: list[Server] = []
         self._ports: dict[str, int] = {}
         (self.folder / "conf").mkdir(parents=True, exist_ok=True)
@@ -106,9 +108,11 @@ class Cluster:
 
     # NameServers
 
-    def rocketq_namesrv(self) -> Server:
+    def rocketq_namesrv(self, **settings: str) -> Server:
         port = self.port("namesrv")
-        command = [sys.executable, "-m", "rocketq.cli", "namesrv"]
+        conf = self.folder / "conf" / "rocketq-namesrv.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = [sys.executable, "-m", "rocketq.cli", "namesrv", "-c", str(conf)]
         command += ["--host", "127.0.0.1", "--port", str(port)]
         # Otherwise below the home directory, as Java's; Java's is told another home.
         command += ["--set", f"kvConfigPath={self.folder / 'namesrv' / 'kvConfig.json'}"]
@@ -171,6 +175,7 @@ class Cluster:
         self, name: str, command: Sequence[str], address: str, is_ready: Readiness
     ) -> Server:
         server = self._spawn(name, command, address)
+        is_ready = self._is_ready or is_ready
         deadline = time.monotonic() + READY_WITHIN_S
         while not is_ready(address):
             if server.process.poll() is not None:
