@@ -45,6 +45,7 @@ class ControllerProcess:
 
     def pause(self) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)
 
     def go_on(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)

@@ -44,6 +44,8 @@ class EtcdNode:
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        os.waitpid(self._process.pid, os.WUNTRACED)  # some of its threads may still be answering
 
     def go_on(self) -> None:
         self._signal(signal.SIGCONT)
