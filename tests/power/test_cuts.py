@@ -5,6 +5,7 @@ starts.
 """
 
 import asyncio
+import contextlib
 import random
 import shutil
 from pathlib import Path
@@ -44,7 +45,7 @@ class Lives:
         self._power = power
         self._broker = broker
         self._chance = random.Random(seed)
-        self._dark_at = 0.0
+        self._cuts_at: list[float] = []
 
     async def live(self, may_lose_s: float) -> None:
         """From a start, with whatever the last cut has left, to the next cut."""
@@ -63,14 +64,14 @@ class Lives:
         assert is_ready or gone.done() or is_early, self._broker.log.read_text()[-3_000:]
         if is_ready:
             if not is_early:
-                await self.witness.check(self._dark_at, may_lose_s)
+                await self.witness.check(self._cuts_at, may_lose_s)
                 await self._power.cut_in(self._chance.randrange(1, 3_000))
             async with self.witness.load():
                 await asyncio.wait({gone}, timeout=self._chance.uniform(0.05, LONGEST_LIFE_S))
                 if not gone.done():
                     await self._power.cut_in(0)
                 await gone
-                self._dark_at = asyncio.get_running_loop().time()
+                self._cuts_at.append(asyncio.get_running_loop().time())
                 await self._broker.kill()
         else:
             self.cut_at_start += 1
@@ -79,7 +80,7 @@ class Lives:
 
     async def end(self, may_lose_s: float) -> None:
         assert await self._broker.start(), self._broker.log.read_text()[-3_000:]
-        await self.witness.check(self._dark_at, may_lose_s)
+        await self.witness.check(self._cuts_at, may_lose_s)
         print(
             f"{self.witness.acknowledgements:,} acknowledged, {self.lost_sectors:,} sectors lost,"
             f" {self.cut_at_start} starts cut; {self.witness.lost:,} messages lost, the oldest"
@@ -110,7 +111,8 @@ async def cuts(
             assert lives.lost_sectors
         except AssertionError:
             await broker.kill()
-            shutil.copytree(power.folder, root / "left")  # for whoever looks into it
+            with contextlib.suppress(OSError):
+                shutil.copytree(power.folder, root / "left")  # for whoever looks into it
             raise
         finally:
             await broker.kill()

@@ -106,7 +106,7 @@ class Index:
         self.current = None
         if self._files and not self._files[-1].is_full:
             self.current = self._files[-1]
-            self._make_slots_safe()
+            self._make_slots_safe(self._segments[-1])
 
     def fit_to_log(self, log_stop: int) -> None:
         """Drop files that cannot be of this log, and have the others in its order.
@@ -129,8 +129,10 @@ class Index:
         self._segments = [self._segments[n] for n in order]
         self._choose_current()
 
-    def _open(self, path: Path) -> IndexFile:
+    def _open(self, path: Path, *, is_new: bool = False) -> IndexFile:
         segment = Segment(path, 0, self._size, self._disk)
+        if is_new:
+            self._make_slots_safe(segment)
         file = IndexFile(segment.mapping, self._slots, self._max_entries)
         self._files.append(file)
         self._segments.append(segment)
@@ -175,12 +177,8 @@ class Index:
         self._has_new_files = True
         before = self._files[-1] if self._files else None
         try:
-            file = self._open(path)
-            self._make_slots_safe()
+            file = self._open(path, is_new=True)
         except OSError:
-            if len(self._files) > 0 and self._segments[-1].path == path:
-                self._files.pop()
-                self._segments.pop()
             self._disk.remove(path)
             raise
         if before is not None:
@@ -192,9 +190,12 @@ class Index:
         last = max((int(segment.path.name) for segment in self._segments), default=0)
         return f"{last + 1:017d}"
 
-    def _make_slots_safe(self) -> None:
-        """Slots are written all over the place, so all of them get their blocks at once."""
-        self._segments[-1].reserve(0, HEADER_SIZE + self._slots * 4)
+    def _make_slots_safe(self, segment: Segment) -> None:
+        """Slots are written all over the place, so all of them get their blocks at once.
+
+        Before anything is read: in memory file systems (tmpfs) to read what has no block takes one.
+        """
+        segment.reserve(segment.start, HEADER_SIZE + self._slots * 4)
 
     def put(self, topic: str, key: str, position: int, timestamp: int) -> bool:
         """Add one key; the slow way, the dispatcher has its own."""
