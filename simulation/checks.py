@@ -247,7 +247,9 @@ def everything_is_popped(history: History, shape: Shape) -> Iterator[str]:
     """Each message is received, and acknowledged at last, by the group that pops."""
     if not history.has_poppers:
         return
-    done = {popped.key for popped in history.pops if popped.acked_s is not None}
+    done = {
+        popped.key for popped in history.pops if popped.acked_s is not None or popped.may_be_acked
+    }
     if shape is Shape.ASYNC_FLUSH and _any_power_loss(history):
         return  # receipts and progress are messages and files, too
     for queue, messages in history.final.items():

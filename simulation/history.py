@@ -62,6 +62,8 @@ class Popped:
     consumer: str
     acked_s: float | None = None
     """When the broker had said that it will not come again."""
+    may_be_acked: bool = False
+    """Whether that was asked for and nothing heard: it may be done."""
 
 
 @dataclass(frozen=True, slots=True)

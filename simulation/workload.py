@@ -213,6 +213,7 @@ class Workload:
         try:
             await consumer.ack(message)
         except RocketqError:
+            popped.may_be_acked = True
             return
         popped.acked_s = self._now_s
 
