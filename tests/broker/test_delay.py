@@ -1,6 +1,7 @@
 """Delay levels: who waits, who is delivered when, and what survives a stop."""
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rocketq.message.properties.codec import decode_properties, encode_propertie
 from rocketq.store import FlushDiskType
 from rocketq.store.queues.consume_queue import FILLER_SIZE, QueueEntry
 from tests.broker.services import Services, opened
+from tests.store.disks import FaultyDisk
 from tests.waiting import eventually
 
 LEVELS_MS = [1_000, 5_000, 10_000, 30_000, 60_000]
@@ -177,6 +179,23 @@ async def test_nothing_is_lost_or_doubled_over_a_clean_stop(
         services.scheduled.start()
         drain(services)
         assert services.bodies("orders") == [b"early", b"late"]
+
+
+async def test_progress_is_not_noted_of_what_the_disk_did_not_take(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """A loss of power would take what was delivered, and the file would call it delivered."""
+    disk = FaultyDisk()
+    async with opened(tmp_path, clock, disk=disk) as services:
+        services.put("orders", b"late", DELAY="1")
+        async with running("delayed messages", services.scheduled.run):
+            await eventually(lambda: services.scheduled.next_due_ms is not None)
+            clock.advance(1_000)
+            drain(services)
+            assert services.bodies("orders") == [b"late"]
+            disk.fail("sync", errno.EIO, only="commitlog")
+    saved = tmp_path / "config" / "delayOffset.json"
+    assert not saved.exists() or json.loads(saved.read_bytes())["offsetTable"] != {"1": 1}
 
 
 async def test_without_its_offset_file_everything_waiting_is_delivered_again(

@@ -364,8 +364,7 @@ class ScheduledMessages:
         the file already calls delivered.
         """
         offsets = self.offsets()
-        if offsets != self._saved:
-            await self._store.flush()
+        if offsets != self._saved and await self._store.flush():
             self._saved = offsets
             self._file.save()
 

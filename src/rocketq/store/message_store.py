@@ -472,10 +472,11 @@ class MessageStore(StoredMessages):
         if self.unflushed_bytes:
             self._flush.request()
 
-    async def flush(self) -> None:
-        """Make everything durable now."""
+    async def flush(self) -> bool:
+        """Make everything durable now; False: the disk has failed."""
         await self._flush.flush()
         await self._derived.flush()
+        return not self._flush.has_failed
 
     @property
     def flushed_position(self) -> int:
