@@ -163,13 +163,13 @@ def test_entries_are_counted_as_long_as_a_topic_has_them() -> None:
         topics = {f"t{each}": 6 for each in range(8)}
         registry.register(registration(f"b{number}", topics=topics))
     # All topics are alike: they share their entries.
-    assert registry._tally.entries == 4
+    assert registry.queues.entries == 4
     for number in range(3):
         registry.unregister(BrokerAddress("c", f"b{number}0:10911"), f"b{number}", 0)
-    assert registry._tally.entries == 1
+    assert registry.queues.entries == 1
     for each in range(30):
         registry.register_topic(f"own{each}", [queue_data("b3", queues=each + 1)])
-    assert registry._tally.entries == 10
+    assert registry.queues.entries == 10
     assert len(list(registry.topics)) == 8 + 10  # one of them is like the others
 
 
@@ -189,12 +189,12 @@ def test_a_broker_that_changes_its_cluster_leaves_nothing_behind() -> None:
 
 
 def test_texts_of_routes_take_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketq.namesrv.route_registry._TEXT_BYTES", 2_000)
+    monkeypatch.setattr("rocketq.namesrv.route_texts._TEXT_BYTES", 2_000)
     registry = tables()
     registry.register(registration("a", topics={f"t{each}": 6 for each in range(50)}))
     for each in range(50):
         assert registry.encoded_route(f"t{each}", STANDARD, order_conf=f"a:{each}")
-        assert registry._text_bytes == sum(map(len, registry._texts.values())) <= 2_000
+        assert registry.texts.size == sum(map(len, registry.texts._texts.values())) <= 2_000
 
 
 def test_the_route_of_an_ordered_topic_follows_its_queues() -> None:
@@ -271,8 +271,8 @@ def test_a_full_registry_takes_a_bounded_amount_of_memory() -> None:
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 4_000 <= registry._tally.entries <= 5_300
-    assert size / registry._tally.entries < 1_000
+    assert 4_000 <= registry.queues.entries <= 5_300
+    assert size / registry.queues.entries < 1_000
 
 
 def test_what_is_shared_cannot_be_taken_apart_without_limit() -> None:
@@ -281,9 +281,9 @@ def test_what_is_shared_cannot_be_taken_apart_without_limit() -> None:
     topics = {f"t{each}": 6 for each in range(100)}
     for broker in range(20):
         registry.register(registration(f"b{broker}", topics=topics))
-    assert registry._tally.entries == 20
+    assert registry.queues.entries == 20
     again = registration("b0", topics=topics)
     queues = {topic: queue_data("b0", queues=each) for each, topic in enumerate(topics)}
     registry.register(replace(again, topics=queues, data_version=SECOND))
-    assert registry._tally.entries <= 520
+    assert registry.queues.entries <= 520
     assert len(registry.route("t99").broker_datas) == 20  # type: ignore[union-attr]

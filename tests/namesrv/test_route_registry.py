@@ -15,7 +15,8 @@ from rocketq.namesrv.registration import (
     Registration,
     RegistrationRefused,
 )
-from rocketq.namesrv.route_registry import RouteForm, RouteRegistry
+from rocketq.namesrv.route_registry import RouteRegistry
+from rocketq.namesrv.route_texts import RouteForm
 from rocketq.remoting.bodies.registration import DataVersion, TopicQueueMappingInfo
 from rocketq.remoting.bodies.route import QueueData
 

@@ -26,7 +26,7 @@ class Acknowledgements:
         # Whether so many wait that further sends should be refused. Looked at for every send,
         # so it is worked out when it changes.
         self.is_full = False
-        self._settled: asyncio.Event | None = None
+        self._all_answered: asyncio.Event | None = None
 
     @property
     def waiting(self) -> int:
@@ -35,17 +35,17 @@ class Acknowledgements:
 
     def _count(self, change: int) -> None:
         self._waiting += change
-        if self._waiting == 0 and self._settled is not None:
-            self._settled.set()
+        if self._waiting == 0 and self._all_answered is not None:
+            self._all_answered.set()
         self.is_full = self._waiting >= self._live.broker.send_thread_pool_queue_capacity
 
-    async def settled(self, within_s: float) -> None:
+    async def answered(self, within_s: float) -> None:
         """Wait until everybody who waits now, or begins to meanwhile, is answered; or so long."""
-        self._settled = asyncio.Event()
+        self._all_answered = asyncio.Event()
         if self._waiting:
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
-                    await self._settled.wait()
+                    await self._all_answered.wait()
 
     def when_safe(self, position: int, count: int, answer: Callable[[PutStatus], None]) -> bool:
         """Have `answer` called once the log is safe up to a position.

@@ -10,13 +10,10 @@ One event loop owns everything. Threads only wait for the disk.
 import asyncio
 import gc
 import logging
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from rocketq.broker.access.references import References
 from rocketq.broker.access.setup import guards, make_users, plain_files
@@ -24,6 +21,7 @@ from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.arrivals import Arrivals
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
+from rocketq.broker.cluster.addresses import with_addresses
 from rocketq.broker.cluster.registration import Registration, ha_port
 from rocketq.broker.cluster.topic_routes import TopicRoutes
 from rocketq.broker.cluster.topic_spreading import TopicSpreading
@@ -31,13 +29,14 @@ from rocketq.broker.cold_read_limits import ColdReadLimits
 from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
+from rocketq.broker.listeners import Listeners
 from rocketq.broker.long_polling import LongPolling
-from rocketq.broker.metrics import families
 from rocketq.broker.metrics.deferred import DeferredFigures
+from rocketq.broker.metrics.exposition import add_figures, labels
 from rocketq.broker.metrics.health import BrokerHealth
 from rocketq.broker.metrics.lag import LagFigures
 from rocketq.broker.metrics.storage import DiskWatch, StorageFigures
-from rocketq.broker.metrics.traffic import TrafficFigures, latencies
+from rocketq.broker.metrics.traffic import TrafficFigures
 from rocketq.broker.pop import (
     HeldPops,
     MergeBuffer,
@@ -91,13 +90,12 @@ from rocketq.broker.timer import TimerMessages
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
-from rocketq.common.metrics.family import Collector
-from rocketq.common.metrics.monitoring import Monitoring, Part
+from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
-from rocketq.remoting import Connection, RemotingClient, RemotingServer, RequestCode, ServerConfig
+from rocketq.remoting import Connection, RemotingClient
 from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
 from rocketq.remoting.access.settings import signing_hooks
@@ -109,38 +107,6 @@ from rocketq.store.durability.running_flags import Flag
 from rocketq.store.replication.follower import LogFollower
 
 logger = logging.getLogger(__name__)
-
-_VIP_DISTANCE: Final = 2
-_STOP_GRACE_S: Final = 3.0
-_UNREAD_LIMIT: Final = 1 << 20
-
-# What the second port leaves out, so that it stays free for senders when consumers fill
-# the first.
-_NOT_ON_VIP: Final = frozenset(
-    {
-        RequestCode.PULL_MESSAGE,
-        RequestCode.LITE_PULL_MESSAGE,
-        RequestCode.POP_MESSAGE,
-        RequestCode.PEEK_MESSAGE,
-        RequestCode.NOTIFICATION,
-        RequestCode.POLLING_INFO,
-    }
-)
-
-
-# What clients are told to ask other brokers for, when this one stops. What they say about work
-# that is done (offsets, acks, decisions) is taken until the end.
-_ELSEWHERE: Final = frozenset(
-    {
-        RequestCode.SEND_MESSAGE,
-        RequestCode.SEND_MESSAGE_V2,
-        RequestCode.SEND_BATCH_MESSAGE,
-        RequestCode.PULL_MESSAGE,
-        RequestCode.LITE_PULL_MESSAGE,
-        RequestCode.POP_MESSAGE,
-        RequestCode.NOTIFICATION,
-    }
-)
 
 
 class Broker:
@@ -175,7 +141,7 @@ class Broker:
         self._monitoring = monitoring
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._servers: tuple[RemotingServer, ...] = ()
+        self._listeners: Listeners | None = None
         self._directory: AccessDirectory | None = None
         self._codes: frozenset[int] = frozenset()
 
@@ -207,7 +173,7 @@ class Broker:
     @property
     def connections(self) -> frozenset[Connection]:
         """The connections open now, on both ports."""
-        return frozenset().union(*(server.connections for server in self._servers))
+        return frozenset() if self._listeners is None else self._listeners.connections
 
     @property
     def config(self) -> BrokerConfig:
@@ -226,7 +192,8 @@ class Broker:
         `handlers` answer what the broker asks; `peer` is for whom it speaks. Rights are not
         looked at here: whoever connects so has done that.
         """
-        return self._servers[0].connect_locally(handlers, peer)
+        assert self._listeners is not None, "not started"
+        return self._listeners.main.connect_locally(handlers, peer)
 
     # Life
 
@@ -267,7 +234,7 @@ class Broker:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Broker"]:
         """The broker, for the length of a block."""
-        config = self._config = await _with_addresses(self._config)
+        config = self._config = await with_addresses(self._config)
         clock = self._clock
         is_monitored_elsewhere = self._monitoring is not None
         monitoring = self._monitoring = self._monitoring or Monitoring(
@@ -478,26 +445,15 @@ class Broker:
         health = BrokerHealth(live, store, disk_watch, follower, registration)
         meter = RequestMeter() if monitoring.is_on and config.enable_remoting_metrics else None
 
-        server_config = ServerConfig(
-            server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
-            write_buffer_high_water_mark=config.write_buffer_high_water_mark or _UNREAD_LIMIT,
-            entrance=config,
+        listeners = self._listeners = Listeners(
+            config,
+            routes,
+            tls,
+            guards(config, directory, accounts),
+            on_connect=on_connect,
+            on_close=on_close,
+            meter=meter,
         )
-        vip_routes = {code: route for code, route in routes.items() if code not in _NOT_ON_VIP}
-        server, vip_server = (
-            RemotingServer(
-                each,
-                config=server_config,
-                tls=tls,
-                hooks=guards(config, directory, accounts),
-                on_connect=on_connect,
-                on_close=on_close,
-                meter=meter,
-            )
-            for each in (routes, vip_routes)
-        )
-        settled = partial(acknowledgements.settled, _STOP_GRACE_S)
-        self._servers = (server, vip_server)
         self._codes = frozenset(routes)
         if monitoring.is_on:
             if config.enable_request_metrics:
@@ -505,18 +461,18 @@ class Broker:
             traffic = TrafficFigures(
                 live, topics, groups, stats, producers, consumers, acknowledgements
             )
-            _add_figures(
-                monitoring.part("broker", _labels(config)),
+            add_figures(
+                monitoring.part("broker", labels(config)),
                 config,
                 health,
                 traffic,
                 partial(
                     traffic.clients,
                     {
-                        "main": lambda: server.connection_count,
-                        "vip": lambda: vip_server.connection_count,
+                        "main": lambda: listeners.main.connection_count,
+                        "vip": lambda: listeners.vip.connection_count,
                     },
-                    lambda: server.accepted_count + vip_server.accepted_count,
+                    lambda: listeners.accepted_count,
                     {
                         "pull": lambda: long_polling.held_count,
                         "pop": lambda: held_pops.count,
@@ -548,10 +504,7 @@ class Broker:
             running("housekeeping", housekeeping.run),
             running("certificates", tls.run),
             running("accounts", accounts.run if accounts is not None else _nothing),
-            _listening(server, config.bind_address, config.listen_port, settled),
-            _listening(
-                vip_server, config.bind_address, config.listen_port - _VIP_DISTANCE, settled
-            ),
+            listeners.serving(acknowledgements.answered),
             running("registration", registration.run),
             running("topics for all brokers", spreading.run),
             _closing(controllers_client),
@@ -570,49 +523,6 @@ class Broker:
                 long_polling.close()
                 held_pops.close()
                 held_notifications.close()
-
-
-def _labels(config: BrokerConfig) -> dict[str, str]:
-    """What all series of a broker have in common, as in RocketMQ."""
-    return {
-        "cluster": config.broker_cluster_name,
-        "node_id": config.broker_name,
-        "node_type": "broker",
-    }
-
-
-def _add_figures(
-    part: Part,
-    config: BrokerConfig,
-    health: BrokerHealth,
-    traffic: TrafficFigures,
-    clients: Collector,
-    lag: LagFigures,
-    storage: StorageFigures,
-    deferred: DeferredFigures,
-    meter: RequestMeter | None,
-) -> None:
-    """Tell which figures there are, by RocketMQ's settings for groups of them."""
-    health.add_to(part)
-    if config.enable_stats_metrics:
-        part.add(families.NODE, traffic.node)
-        part.add(families.CREATIONS, traffic.creations)
-    if config.enable_request_metrics:
-        part.add(families.MESSAGES, traffic.messages)
-    if config.enable_connection_metrics:
-        part.add(families.CLIENTS, clients)
-    if meter is not None:
-        part.add(families.REMOTING, partial(latencies, meter))
-    if config.enable_lag_and_dlq_metrics:
-        part.add(families.LAGS, lag.collect)
-    if config.enable_transaction_metrics:
-        part.add(families.TRANSACTIONS, deferred.transactions)
-    if config.enable_pop_metrics:
-        part.add(families.POP, deferred.pop)
-    if config.enable_message_store_metrics:
-        part.add(families.TIMER, deferred.timer)
-        part.add(families.STORAGE, storage.storage)
-    part.add(families.REPLICATION, storage.replication)
 
 
 def _merged(*parts: Handlers) -> Handlers:
@@ -648,17 +558,6 @@ async def _kept_on_disk(
 
 
 @asynccontextmanager
-async def _listening(
-    server: RemotingServer, host: str, port: int, settled: Callable[[], Awaitable[None]]
-) -> AsyncIterator[None]:
-    await server.start(host, port)
-    try:
-        yield
-    finally:
-        await server.stop(_STOP_GRACE_S, sent_away=_ELSEWHERE, settled=settled)
-
-
-@asynccontextmanager
 async def _closing(client: RemotingClient) -> AsyncIterator[None]:
     try:
         yield
@@ -677,37 +576,6 @@ async def _serve_slaves(store: MessageStore, host: str, port: int, stop: asyncio
         await stop.wait()
     finally:
         await store.replicas.close()
-
-
-async def _with_addresses(config: BrokerConfig) -> BrokerConfig:
-    """The configuration with a real port and numeric addresses in it."""
-    return replace(
-        config,
-        listen_port=config.listen_port or _free_port(config.bind_address),
-        broker_ip1=await _numeric(config.broker_ip1),
-        broker_ip2=await _numeric(config.broker_ip2),
-    )
-
-
-async def _numeric(host: str) -> str:
-    """The address of a host: records and message ids have room for numbers only."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return str(found[0][4][0])
-
-
-def _free_port(host: str) -> int:
-    """A port that is free, together with those for clients in a hurry and for slaves."""
-    while True:
-        with socket.socket() as first, socket.socket() as second, socket.socket() as third:
-            first.bind((host, 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind((host, port - _VIP_DISTANCE))
-                third.bind((host, port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def _freeze_memory() -> None:

@@ -7,17 +7,12 @@
 
 Nothing here is written to disk: brokers register anew every half minute, so a restarted
 NameServer knows them all again soon.
-
-Fifty thousand topics look alike to a route: its text names brokers and queue counts, never the
-topic. Topics with the same queues on the same brokers therefore share one `TopicQueues`, and
-with it one encoded route.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
-from weakref import WeakValueDictionary
+from typing import Final
 
 from rocketq.common.clock import Clock
 from rocketq.common.slices import Slices, at_once
@@ -36,6 +31,8 @@ from rocketq.namesrv.registration import (
     RegistrationRefused,
     why_refused,
 )
+from rocketq.namesrv.route_texts import RouteForm, RouteKey, RouteTexts
+from rocketq.namesrv.topic_queues import QueueChanges, SharedQueues, TopicQueues
 from rocketq.remoting.bodies.registration import DataVersion, TopicQueueMappingInfo
 from rocketq.remoting.bodies.route import BrokerData, QueueData, TopicRouteData
 
@@ -47,56 +44,11 @@ logger = logging.getLogger(__name__)
 _MEMBERSHIP_TOPIC_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
-class RouteForm(NamedTuple):
-    """How a requester wants its routes."""
-
-    standard_json: bool
-    acting_master: bool
-
-
-class _Tally:
-    """How many entries all `TopicQueues` of a registry have."""
-
-    __slots__ = ("entries",)
-
-    def __init__(self) -> None:
-        self.entries = 0
-
-
-class TopicQueues:
-    """The queues of a topic on all its brokers; one object for all topics that have the same.
-
-    Never changed once made.
-    """
-
-    __slots__ = ("__weakref__", "_tally", "by_broker")
-
-    def __init__(self, by_broker: dict[str, QueueData], tally: _Tally) -> None:
-        self.by_broker = by_broker
-        self._tally = tally
-        tally.entries += len(by_broker)
-
-    def __del__(self) -> None:
-        self._tally.entries -= len(self.by_broker)
-
-
-class RouteKey(NamedTuple):
-    """What the text of a route depends on, besides the brokers."""
-
-    queues: TopicQueues
-    form: RouteForm
-    topic: str
-    """Only where the route is of this topic alone."""
-    order_conf: str | None
-
-
 # Topics that are looked at in one slice of long work, and entries that are made in one: to make
 # one takes some microseconds.
 _SLICE: Final = 1000
 _SLICE_ENTRIES: Final = 4_000
 _SLICE_TOPICS_LOOKED_AT: Final = 20_000
-# What the texts of routes may take together. They are made again when they are asked for.
-_TEXT_BYTES: Final = 64 << 20
 
 
 class RouteRegistry:
@@ -117,7 +69,6 @@ class RouteRegistry:
     ) -> None:
         """`on_long_work` is handed what may be done in slices, and begins with it."""
         self._limits = limits
-        self._tally = _Tally()
         self._clock = clock
         self._on_new_broker = on_new_broker
         self._on_minimum_id_change = on_minimum_id_change
@@ -132,14 +83,9 @@ class RouteRegistry:
         self._by_connection: dict[object, set[BrokerAddress]] = {}
         self._filter_servers: dict[BrokerAddress, tuple[str, ...]] = {}
         self._queue_mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
-        self._shared: WeakValueDictionary[tuple[QueueData, ...], TopicQueues] = (
-            WeakValueDictionary()
-        )
         self._mapped_queues = 0
-        self.text_version = 0
-        """Another one when texts made before are worth nothing."""
-        self._texts: dict[RouteKey, bytes] = {}
-        self._text_bytes = 0
+        self.queues = SharedQueues()
+        self.texts = RouteTexts()
 
     # Brokers come and go
 
@@ -200,7 +146,7 @@ class RouteRegistry:
         )
         if broker != known:
             self._brokers[new.broker_name] = broker
-            self._forget_texts()
+            self.texts.forget()
         if known is not None and known.cluster != new.cluster:
             self._leave_clusters(new.broker_name)
         self._clusters.setdefault(new.cluster, set()).add(new.broker_name)
@@ -225,7 +171,7 @@ class RouteRegistry:
             self._filter_servers[key] = new.filter_servers
             if not new.filter_servers:
                 del self._filter_servers[key]
-            self._forget_texts()
+            self.texts.forget()
         if new.broker_id == MASTER_ID or is_prime_slave:
             yield from self._take_topics(
                 new,
@@ -292,7 +238,7 @@ class RouteRegistry:
         # One topic alone is an update; only longer lists can be the whole of what there is.
         if delete_missing and not new.queue_mappings and len(new.topics) > 1:
             yield from self._drop_missing(new)
-        changes = _Changes(self)
+        changes = QueueChanges(self.queues)
         limits = self._limits()
         left_out = 0
         for number, (topic, queues) in enumerate(new.topics.items(), 1):
@@ -307,14 +253,14 @@ class RouteRegistry:
             if before is not None and not rewrite and new.broker_name in before.by_broker:
                 continue
             is_full = before is None and len(self._topics) >= limits.topics
-            if is_full or self._tally.entries >= limits.entries or len(topic) > LONGEST_NAME:
+            if is_full or self.queues.entries >= limits.entries or len(topic) > LONGEST_NAME:
                 left_out += 1
                 continue
             self._topics[topic] = changes.with_queues(before, queues)
         if left_out:
             logger.warning(
                 "%d topics of broker %s are left out: there are %d topics with %d entries",
-                *(left_out, new.broker_name, len(self._topics), self._tally.entries),
+                *(left_out, new.broker_name, len(self._topics), self.queues.entries),
             )
         if rewrite and new.queue_mappings:
             yield from self._take_mappings(new)
@@ -330,7 +276,7 @@ class RouteRegistry:
             if topic in self._topics and self._mapped_queues + size <= self._limits().entries:
                 self._queue_mappings.setdefault(topic, {})[new.broker_name] = mapping
                 self._mapped_queues += size
-        self._forget_texts()
+        self.texts.forget()
 
     def _forget_mapping(self, topic: str, broker_name: str) -> None:
         mappings = self._queue_mappings.get(topic)
@@ -362,13 +308,13 @@ class RouteRegistry:
         """Forget an address, and with the last address of a broker name its topics."""
         self._forget_live(leaving)
         if self._filter_servers.pop(leaving, None) is not None:
-            self._forget_texts()
+            self.texts.forget()
         broker = self._brokers.get(broker_name)
         if broker is None or leaving.address not in broker.broker_addrs.values():
             return
         logger.info("broker %s at %s is gone", broker_name, leaving.address)
         addresses = {i: a for i, a in broker.broker_addrs.items() if a != leaving.address}
-        self._forget_texts()
+        self.texts.forget()
         if not addresses:
             del self._brokers[broker_name]
             self._leave_clusters(broker_name)
@@ -472,8 +418,8 @@ class RouteRegistry:
             return
         by_broker = dict(before.by_broker) if before is not None else {}
         by_broker |= {entry.broker_name: entry for entry in entries}
-        if by_broker and self._tally.entries + len(by_broker) <= limits.entries:
-            self._topics[topic] = self.shared(by_broker)
+        if by_broker and self.queues.entries + len(by_broker) <= limits.entries:
+            self._topics[topic] = self.queues.shared(by_broker)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, or only its queues on the brokers of one cluster."""
@@ -496,7 +442,7 @@ class RouteRegistry:
         yield from self.wiping_write_permission(broker_name)
 
     def _changing_permissions(self, broker_name: str, change: Callable[[int], int]) -> Slices[int]:
-        changes = _Changes(self)
+        changes = QueueChanges(self.queues)
         changed: dict[QueueData, QueueData] = {}
         count = 0
         for number, topic in enumerate(list(self._topics), 1):
@@ -514,8 +460,8 @@ class RouteRegistry:
         return count
 
     def _drop_queues(self, topics: Iterable[str], broker_names: set[str]) -> Slices[None]:
-        self._forget_texts()
-        changes = _Changes(self)
+        self.texts.forget()
+        changes = QueueChanges(self.queues)
         for topic in topics:
             if changes.made >= _SLICE_ENTRIES:
                 changes.made = 0
@@ -531,15 +477,6 @@ class RouteRegistry:
                 del self._topics[topic]
             else:
                 self._topics[topic] = after
-
-    def shared(self, by_broker: dict[str, QueueData]) -> TopicQueues:
-        """The one object for topics with these queues."""
-        key = tuple(by_broker[name] for name in sorted(by_broker))
-        queues = self._shared.get(key)
-        if queues is None:
-            by_name = {queue.broker_name: queue for queue in key}
-            queues = self._shared[key] = TopicQueues(by_name, self._tally)
-        return queues
 
     # Questions
 
@@ -637,17 +574,6 @@ class RouteRegistry:
         is_own = order_conf is not None or topic in self._queue_mappings
         return RouteKey(queues, form, topic if is_own else "", order_conf)
 
-    def text(self, key: RouteKey) -> bytes | None:
-        """The text of a route, if it was made before and is still right."""
-        return self._texts.get(key)
-
-    def keep_text(self, key: RouteKey, text: bytes) -> None:
-        if self._text_bytes + len(text) > _TEXT_BYTES:
-            self._forget_texts()
-        if len(text) <= _TEXT_BYTES:
-            self._texts[key] = text
-            self._text_bytes += len(text)
-
     def encoded_route(
         self, topic: str, form: RouteForm, order_conf: str | None = None
     ) -> bytes | None:
@@ -655,52 +581,19 @@ class RouteRegistry:
         key = self.route_key(topic, form, order_conf)
         if key is None:
             return None
-        text = self.text(key)
+        text = self.texts.get(key)
         if text is None:
             route = self.route(topic, acting_master=key.form.acting_master, order_conf=order_conf)
             if route is None:
                 return None
             text = route.encode(standard=form.standard_json)
-            self.keep_text(key, text)
+            self.texts.keep(key, text)
         return text
-
-    def _forget_texts(self) -> None:
-        """What routes say besides queues has changed, or there is no room for more."""
-        self._texts.clear()
-        self._text_bytes = 0
-        self.text_version += 1
 
 
 def _mapped(mapping: TopicQueueMappingInfo) -> int:
     """What a mapping counts for: its queues, and itself."""
     return 1 + len(mapping.curr_id_map or ())
-
-
-class _Changes:
-    """Steps from one `TopicQueues` to another, each worked out once for all topics taking it."""
-
-    def __init__(self, registry: RouteRegistry) -> None:
-        self.made = 0
-        """How many entries had to be put together anew."""
-        self._registry = registry
-        self._with: dict[tuple[TopicQueues | None, QueueData], TopicQueues] = {}
-        self._without: dict[TopicQueues, TopicQueues | None] = {}
-
-    def with_queues(self, before: TopicQueues | None, queues: QueueData) -> TopicQueues:
-        after = self._with.get((before, queues))
-        if after is None:
-            others = before.by_broker if before is not None else {}
-            after = self._registry.shared({**others, queues.broker_name: queues})
-            self.made += len(after.by_broker)
-            self._with[before, queues] = after
-        return after
-
-    def without_brokers(self, before: TopicQueues, names: set[str]) -> TopicQueues | None:
-        if before not in self._without:
-            self.made += len(before.by_broker)
-            left = {name: q for name, q in before.by_broker.items() if name not in names}
-            self._without[before] = self._registry.shared(left) if left else None
-        return self._without[before]
 
 
 def _with_acting_master(broker: BrokerData, queue: QueueData) -> BrokerData:

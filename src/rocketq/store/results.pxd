@@ -29,5 +29,4 @@ cdef class GetResult:
     cdef public int message_count
     cdef public long long size
     cdef public bint suggest_slave
-    cdef public bint is_cold
     cdef public long long last_position

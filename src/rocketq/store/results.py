@@ -133,7 +133,6 @@ class GetResult:
         self.message_count = 0
         self.size = 0
         self.suggest_slave = False
-        self.is_cold = False
         self.last_position = -1
 
     @property

@@ -105,7 +105,9 @@ async def test_a_broker_that_is_gone_does_not_keep_a_message_from_its_answer(
         # It still counts as there: it has not said goodbye.
         for connection in running.brokers[2].broker.connections:
             connection.close()
-        for server in running.brokers[2].broker._servers:
+        listeners = running.brokers[2].broker._listeners
+        assert listeners is not None
+        for server in (listeners.main, listeners.vip):
             await server.stop(0)
         reply = await running.brokers[0].send("orders")
         assert reply.code == ResponseCode.SUCCESS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketq.broker.broker import _NOT_ON_VIP
+from rocketq.broker.listeners import NOT_ON_VIP
 from rocketq.message import MessageQueue
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting import (
@@ -393,7 +393,7 @@ async def test_the_second_port_serves_everything_but_pulls(broker: TestBroker) -
 
     sent = await broker.client.call(vip, send_request("topic"))
     assert sent.code == ResponseCode.SUCCESS
-    for code in _NOT_ON_VIP:
+    for code in NOT_ON_VIP:
         reply = await broker.client.call(vip, Command.request(int(code)))
         assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         assert reply.remark == f" request type {int(code)} not supported"

@@ -125,7 +125,7 @@ async def test_when_a_member_is_counted_out_what_waited_for_it_goes_on(tmp_path:
         first.store.replicas.members_changed()
         assert not waiting.done()
         assert bodies(first) == []
-        reign.settle(frozenset({1}), 2)
+        reign.take_members(frozenset({1}), 2)
         first.store.replicas.members_changed()
         assert await waiting is PutStatus.PUT_OK
         assert bodies(first) == [b"one"]
@@ -281,7 +281,7 @@ async def test_too_few_in_sync_and_nothing_is_taken(tmp_path: Path, least: int) 
         status = first.store.append(message(b"one")).status
         enough = PutStatus.PUT_OK if least == 2 else PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
         assert status is enough
-        reign.settle(frozenset({1}), 2)
+        reign.take_members(frozenset({1}), 2)
         first.store.replicas.members_changed()
         assert first.store.append(message()).status is PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
 
@@ -299,7 +299,7 @@ async def test_copies_count_of_those_in_sync_only(tmp_path: Path) -> None:
         assert waiting is not None
         await equal(first.store, second.store)
         assert not waiting.done(), "who has it cannot become master"
-        reign.settle(frozenset({1, 2}), 2)
+        reign.take_members(frozenset({1, 2}), 2)
         first.store.replicas.members_changed()
         assert await waiting is PutStatus.PUT_OK
 

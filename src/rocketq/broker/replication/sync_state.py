@@ -98,11 +98,11 @@ class SyncStates:
         is_after_refusal = self._refused_at is not None and asked_at > self._refused_at
         if reign.asked is None or is_after_refusal or members_epoch > reign.members_epoch:
             self._refused_at = None
-            self._settle(reign, members, members_epoch)
+            self._take_members(reign, members, members_epoch)
             self._is_news.set()
 
-    def _settle(self, reign: Reign, members: frozenset[int], members_epoch: int) -> None:
-        if reign.settle(members, members_epoch):
+    def _take_members(self, reign: Reign, members: frozenset[int], members_epoch: int) -> None:
+        if reign.take_members(members, members_epoch):
             logger.info(
                 "in sync are brokers %s (set %d of epoch %d)",
                 *(sorted(reign.members), members_epoch, reign.epoch),
@@ -174,7 +174,9 @@ class SyncStates:
             reply = await self._controllers.call(request, _ASK_WITHIN_S)
             if reply.code == ResponseCode.SUCCESS:
                 answer = SyncStateSet.decode(reply.body)
-                self._settle(reign, frozenset(answer.sync_state_set), answer.sync_state_set_epoch)
+                self._take_members(
+                    reign, frozenset(answer.sync_state_set), answer.sync_state_set_epoch
+                )
                 return True
         except RocketqError as error:
             logger.warning("the controller cannot be told who is in sync: %s", error)

@@ -44,7 +44,7 @@ async def _read(descriptor: int) -> bytes:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[bytes] = loop.create_future()
 
-    def settle(chunk: bytes | OSError) -> None:
+    def resolve(chunk: bytes | OSError) -> None:
         if done.cancelled():
             return
         if isinstance(chunk, OSError):
@@ -58,7 +58,7 @@ async def _read(descriptor: int) -> bytes:
         except OSError as error:
             chunk = error
         try:
-            loop.call_soon_threadsafe(settle, chunk)
+            loop.call_soon_threadsafe(resolve, chunk)
         except RuntimeError:
             pass  # the loop is closed: nobody wants it any more
 

@@ -130,7 +130,7 @@ def send(
                     await sending.send(each)
                 await sending.finish()
             finally:
-                await sending.settle_quietly()
+                await sending.count_stored()
         if as_json:
             return
         if not from_stdin and count == 1 and sending.last is not None:
@@ -175,20 +175,20 @@ class _Sending:
 
     async def send(self, message: Message) -> None:
         if len(self._pending) >= _WINDOW:
-            await self._settle(asyncio.FIRST_COMPLETED)
+            await self._collect(asyncio.FIRST_COMPLETED)
         self._pending.add(self._producer.send_soon(message, queue=self._queue))
 
     async def finish(self) -> None:
         if self._pending:
-            await self._settle(asyncio.ALL_COMPLETED)
+            await self._collect(asyncio.ALL_COMPLETED)
 
-    async def settle_quietly(self) -> None:
+    async def count_stored(self) -> None:
         """After a failure or Ctrl-C: count what was stored of those on their way."""
         results = await asyncio.gather(*self._pending, return_exceptions=True)
         self._rate.count += sum(isinstance(each, SendResult) for each in results)
         self._pending.clear()
 
-    async def _settle(self, when: str) -> None:
+    async def _collect(self, when: str) -> None:
         done, self._pending = await asyncio.wait(self._pending, return_when=when)
         errors = [error for each in done if (error := each.exception()) is not None]
         if errors:  # all have been looked at, so that none is reported as forgotten

@@ -82,7 +82,6 @@ class HeartbeatReply(NamedTuple):
     """What a broker says of itself when a client introduces itself."""
 
     version: int
-    supports_v2: bool
     subscription_changed: bool
 
 
@@ -254,9 +253,7 @@ class BrokerApi:
         """Introduce this client's groups to a broker, or say that they are still there."""
         reply = await self.invoke(address, HeartBeat(), data.encode(), timeout_s=timeout_s)
         header = reply.header(HeartBeatResponse)
-        return HeartbeatReply(
-            reply.version, bool(header.supports_heartbeat_v2), bool(header.subscription_changed)
-        )
+        return HeartbeatReply(reply.version, bool(header.subscription_changed))
 
     async def check_client(
         self, address: str, client_id: str, group: str, subscription: SubscriptionData

@@ -11,7 +11,8 @@ from rocketq.common.turns import Turns
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from rocketq.namesrv.registration import MASTER_ID
-from rocketq.namesrv.route_registry import RouteForm, RouteKey, RouteRegistry
+from rocketq.namesrv.route_registry import RouteRegistry
+from rocketq.namesrv.route_texts import RouteForm, RouteKey
 from rocketq.remoting.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rocketq.remoting.codes import RequestCode, ResponseCode, Version
 from rocketq.remoting.errors import RequestRejected
@@ -111,7 +112,7 @@ class RouteProcessor:
 
     async def _long_route(self, request: Command, topic: str, key: RouteKey) -> Command:
         """To make one of thousands of brokers takes long; all who ask meanwhile get the same."""
-        text = self._registry.text(key)
+        text = self._registry.texts.get(key)
         if text is None:
             making = self._making.get(key)
             if making is None:
@@ -123,7 +124,7 @@ class RouteProcessor:
         return request.reply(body=text)
 
     async def _make(self, topic: str, key: RouteKey) -> bytes | None:
-        version = self._registry.text_version
+        version = self._registry.texts.version
         route = self._registry.route(
             topic, acting_master=key.form.acting_master, order_conf=key.order_conf
         )
@@ -131,8 +132,8 @@ class RouteProcessor:
             return None
         standard = key.form.standard_json
         text = await self._turns.in_thread(lambda: route.encode(standard=standard))
-        if self._registry.text_version == version:
-            self._registry.keep_text(key, text)
+        if self._registry.texts.version == version:
+            self._registry.texts.keep(key, text)
         return text
 
     def _reply(

@@ -135,12 +135,12 @@ class RemotingServer:
         grace_s: float = 3.0,
         *,
         sent_away: frozenset[int] = frozenset(),
-        settled: Callable[[], Awaitable[None]] | None = None,
+        answered: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Stop listening, answer what was accepted, close; whoever takes longer is cut off.
 
         Before that, clients that ask with one of the codes in `sent_away` are told to ask
-        elsewhere, until no such request comes any more; then `settled` is waited for.
+        elsewhere, until no such request comes any more; then `answered` is waited for.
         """
         if self._listener is None:
             return
@@ -151,8 +151,8 @@ class RemotingServer:
         self._entrance.close()
         if sent_away:
             await self._send_away(sent_away, grace_s)
-        if settled is not None:
-            await settled()
+        if answered is not None:
+            await answered()
         finishing = [asyncio.ensure_future(each.finish()) for each in self._connections]
         if finishing:
             _, late = await asyncio.wait(finishing, timeout=grace_s)

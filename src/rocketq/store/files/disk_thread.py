@@ -36,7 +36,7 @@ class DiskThread:
             except BaseException as raised:
                 error = raised
             try:
-                loop.call_soon_threadsafe(_settle, future, error)
+                loop.call_soon_threadsafe(_resolve, future, error)
             except RuntimeError:
                 pass  # the loop is closed, and nobody waits any more
 
@@ -54,7 +54,7 @@ class DiskThread:
             work()
 
 
-def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
+def _resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.cancelled():
         return
     if error is None:

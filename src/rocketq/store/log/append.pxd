@@ -49,7 +49,6 @@ cdef class Appender:
     cdef readonly long long put_bytes
     cdef readonly long long put_failed
     cdef public long long slowest_ns
-    cdef readonly long long put_ns
     cdef list latencies
     cdef long long _fast_count
     cdef LogTail _tail

@@ -108,7 +108,6 @@ class Appender:
         self.put_bytes = 0
         self.put_failed = 0
         self.slowest_ns = 0
-        self.put_ns = 0
         self.latencies = [0] * (len(LATENCY_BOUNDS_MS) + 1)
         self._fast_count = 0
         self._tail = tail
@@ -455,7 +454,6 @@ class Appender:
         return ticks.now_ms() if self._now_ms is None else self._now_ms()
 
     def _note_latency(self, elapsed_ns: int) -> None:
-        self.put_ns += elapsed_ns
         if elapsed_ns > self.slowest_ns:
             self.slowest_ns = elapsed_ns
         if elapsed_ns < _NS_IN_MS:

@@ -87,7 +87,7 @@ class Reign:
         """How many are in sync, the master among them."""
         return max(len(self.members), len(self.asked or ()))
 
-    def settle(self, members: frozenset[int], members_epoch: int) -> bool:
+    def take_members(self, members: frozenset[int], members_epoch: int) -> bool:
         """The controller's word, as far as it is news; whether it was."""
         if members_epoch < self.members_epoch:
             return False

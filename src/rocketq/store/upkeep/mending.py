@@ -104,7 +104,7 @@ class Mending:
 
     async def run(self, stop: asyncio.Event) -> None:
         if (self._config.root / FILE_NAME).exists():
-            await self._settle()  # the start has done what the last process could not
+            await self._note_done()  # the start has done what the last process could not
         while not stop.is_set():
             waiting = [asyncio.ensure_future(event.wait()) for event in (stop, self._has_work)]
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -143,9 +143,9 @@ class Mending:
         if stop.is_set():
             return  # the next start does it
         del self._wanted[key]
-        await self._settle()
+        await self._note_done()
 
-    async def _settle(self) -> None:
+    async def _note_done(self) -> None:
         """What has been made is on the disk; only what is still to be done stays noted."""
         await self._flush()
         await asyncio.to_thread(write_notes, self._config.root, list(self._wanted))

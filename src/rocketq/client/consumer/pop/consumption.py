@@ -57,7 +57,7 @@ class PopConsumption(ConcurrentConsumption):
         self._max_reconsume_times = max_reconsume_times
         self._done: list[MessageExt] = []
         self._failed: list[tuple[MessageExt, float]] = []
-        self._settling: asyncio.Task[None] | None = None
+        self._answering: asyncio.Task[None] | None = None
 
     def finished(self, piece: Piece) -> None:
         process_queue = piece.process_queue
@@ -78,18 +78,18 @@ class PopConsumption(ConcurrentConsumption):
             else:
                 self._failed.append((message, delay_s))
         process_queue.finish(piece)
-        self._settle_soon()
+        self._answer_soon()
 
     def done(self, messages: Sequence[MessageExt]) -> None:
         """Acknowledge messages, together with others."""
         self._done += messages
-        self._settle_soon()
+        self._answer_soon()
 
-    def _settle_soon(self) -> None:
-        if self._settling is None and (self._done or self._failed):
-            self._settling = asyncio.create_task(self._settle_all(), name="rocketq-acks")
+    def _answer_soon(self) -> None:
+        if self._answering is None and (self._done or self._failed):
+            self._answering = asyncio.create_task(self._answer_all(), name="rocketq-acks")
 
-    async def _settle_all(self) -> None:
+    async def _answer_all(self) -> None:
         # While one request is under way the next ones gather.
         try:
             while self._done or self._failed:
@@ -99,7 +99,7 @@ class PopConsumption(ConcurrentConsumption):
                     self._ack(done), *(self._hide(message, delay_s) for message, delay_s in failed)
                 )
         finally:
-            self._settling = None
+            self._answering = None
 
     async def _ack(self, messages: list[MessageExt]) -> None:
         try:
@@ -128,6 +128,6 @@ class PopConsumption(ConcurrentConsumption):
 
     async def close(self, timeout_s: float) -> bool:
         ended = await super().close(timeout_s)
-        if self._settling is not None:
-            await asyncio.wait([self._settling])
+        if self._answering is not None:
+            await asyncio.wait([self._answering])
         return ended

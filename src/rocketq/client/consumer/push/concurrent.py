@@ -112,12 +112,12 @@ class ConcurrentConsumption(Consumption):
 
     def _go_on_with(self, piece: Piece, remaining: list[MessageExt]) -> None:
         """Forget what is done of a piece; what remains is consumed again here after a while."""
-        self._settle(piece, remaining)
+        self._finish(piece, remaining)
         # At the end of the consumer it is left, uncommitted, to the next owner of the queue.
         if remaining and not self._closing:
             self._later(self._settings.retry_locally_after_s, partial(self._again.append, piece))
 
-    def _settle(self, piece: Piece, remaining: list[MessageExt]) -> None:
+    def _finish(self, piece: Piece, remaining: list[MessageExt]) -> None:
         """Forget what is done of a piece, and move the offset on."""
         process_queue = piece.process_queue
         if remaining:
@@ -188,7 +188,7 @@ class ConcurrentConsumption(Consumption):
             )
             sent += len(failures)
             behind = process_queue.split(piece, position + len(stuck))
-            self._settle(piece, [])
+            self._finish(piece, [])
             if behind is not None:
                 self._again.append(behind)
                 self.runner.wake()
