@@ -15,6 +15,7 @@ from rocketq import Message
 from rocketq.spark.archive import archiver as archiving
 from rocketq.spark.archive import replay as replaying
 from rocketq.spark.archive.archiver import Archiver, Round
+from rocketq.spark.archive.delta import NoDelta
 from rocketq.spark.archive.ledger import ArchiveInUse, Ledger, NoArchive
 from rocketq.spark.archive.reader import ArchiveReader
 from rocketq.spark.archive.replay import Pace, Replay, run_replay, sink_for
@@ -129,7 +130,7 @@ def test_small_files_become_large_and_old_ones_go(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = cluster.new_topic(queues=1)
-    now = [datetime.now(UTC).timestamp()]
+    now = [datetime.now(UTC).timestamp() - 100]  # the archiver's clock alone counts
     keeper = archiver(cluster, tmp_path, topic, clock=lambda: now[0], keep_days=7)
     for start in range(0, 80, 10):
         cluster.send(orders(topic, range(start, start + 10)), queue=0)
@@ -148,6 +149,44 @@ def test_small_files_become_large_and_old_ones_go(
     # What went is not archived again.
     cluster.send(orders(topic, range(80, 90)), queue=0)
     assert keeper.round().rows == 10
+
+
+def test_an_archive_is_a_delta_table_as_well(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
+    topic = cluster.new_topic(queues=2)
+    keeper = archiver(cluster, tmp_path, topic, delta=True)
+
+    def listed() -> set[str]:
+        return set(deltalake.DeltaTable(str(tmp_path / "data")).file_uris())
+
+    def is_the_archive() -> bool:
+        table = deltalake.DeltaTable(str(tmp_path / "data")).to_pyarrow_table()
+        archived = archive_rows(tmp_path, columns=",".join(table.column_names))
+        return by_place(table.to_pylist()) == by_place(archived)
+
+    for start in range(0, 300, 100):
+        cluster.send(orders(topic, range(start, start + 100)))
+        keeper.round()
+        assert is_the_archive()
+    assert len(listed()) == 6
+
+    # What was missed when a process died is made up for; small files that became one are gone.
+    archiver(cluster, tmp_path, topic).round()
+    monkeypatch.setattr(archiving, "_FILES_TO_COMPACT", 3)
+    keeper = archiver(cluster, tmp_path, topic, delta=True)
+    assert keeper.round().compacted == 6
+    assert len(listed()) == 2
+    assert is_the_archive()
+
+
+def test_a_delta_table_without_its_package_is_told_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(NoDelta, match=r"need the extra delta: pip install '.\[delta\]'"):
+        Archiver(tmp_path, {"namesrv": "127.0.0.1:1", "subscribe": "t"}, delta=True)
 
 
 def test_files_end_with_the_day_and_when_they_are_full(cluster: Cluster, tmp_path: Path) -> None:

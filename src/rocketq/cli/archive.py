@@ -33,6 +33,9 @@ def run_archive(
         int | None,
         Option("--keep-days", metavar="N", minimum=1, help="Let go of what is older."),
     ] = None,
+    delta: Annotated[
+        bool, Option("--delta", help="List the files as a Delta table as well: DIR/data.")
+    ] = False,
     allow_gaps: Annotated[
         bool,
         Option("--allow-gaps", help="Go on where brokers have deleted what was not archived."),
@@ -54,7 +57,9 @@ def run_archive(
         "failOnDataLoss": "false" if allow_gaps else "true",
     }
     try:
-        archiver = Archiver(directory, given, file_bytes=file_mb << 20, keep_days=keep_days)
+        archiver = Archiver(
+            directory, given, file_bytes=file_mb << 20, keep_days=keep_days, delta=delta
+        )
         with closing(archiver), _stopped_by_signals() as stop:
             while True:
                 done = archiver.round()

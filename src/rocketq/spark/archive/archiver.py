@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from rocketq.message.queue import MessageQueue
+from rocketq.spark.archive.delta import DeltaTwin
 from rocketq.spark.archive.ledger import ArchivedFile, Ledger
 from rocketq.spark.archive.parquet import SCHEMA, QueueFiles, read_file, write_file
 from rocketq.spark.options import SourceOptions, source_options
@@ -63,10 +64,12 @@ class Archiver:
         *,
         file_bytes: int = FILE_BYTES,
         keep_days: int | None = None,
+        delta: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`given`: options of the source, as docs/spark.md has them."""
-        self._ledger = Ledger.opened(root, create=True)
+        """`given`: options of the source, as docs/spark.md has them; `delta`: list files there."""
+        self._ledger = Ledger.opened(root, create=True, clock=clock)
+        self._delta = DeltaTwin(self._ledger) if delta else None
         wanted = {"columns": ",".join(COLUMNS), "failOnDamage": "false", **given}
         self._options: SourceOptions = source_options(wanted, streaming=False)
         self._file_bytes = file_bytes
@@ -83,8 +86,10 @@ class Archiver:
 
     def round(self) -> Round:
         """Catch up with the topics, and put the archive in order."""
-        done = self._catch_up()
-        return done + self._compact() + self._expire()
+        done = self._catch_up() + self._compact() + self._expire()
+        if self._delta is not None:
+            self._delta.update()
+        return done
 
     # What is new
 

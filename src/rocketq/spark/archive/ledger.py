@@ -12,7 +12,7 @@ number, and only one gets it.
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -56,21 +56,24 @@ class ArchivedFile:
 class Ledger:
     """The commits of an archive. One archiver writes it, anybody reads it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
         self.root = root
+        self._clock = clock
         self._next = 0
         self._files: dict[str, ArchivedFile] = {}
         self._ends: dict[MessageQueue, int] = {}
         self._removed: dict[str, float] = {}
 
     @classmethod
-    def opened(cls, root: Path, *, create: bool = False) -> "Ledger":
+    def opened(
+        cls, root: Path, *, create: bool = False, clock: Callable[[], float] = time.time
+    ) -> "Ledger":
         if create:
             (root / _LEDGER).mkdir(parents=True, exist_ok=True)
             (root / DATA).mkdir(exist_ok=True)
         if not (root / _LEDGER).is_dir():
             raise NoArchive(f"{root} is no archive: `rocketq archive run` makes one")
-        ledger = cls(root)
+        ledger = cls(root, clock)
         ledger.refresh()
         return ledger
 
@@ -120,7 +123,7 @@ class Ledger:
     def commit(self, add: Iterable[ArchivedFile] = (), remove: Iterable[str] = ()) -> None:
         """Let files count, and others no longer, in one step."""
         said = {
-            "at": time.time(),
+            "at": self._clock(),
             "add": [asdict(file) for file in add],
             "remove": list(remove),
         }
