@@ -37,6 +37,8 @@ from benchmarks.systems import ROOT, Running, children
 IN_FLIGHT: Final = 64
 PACED_PER_S: Final = 200
 CLUSTER: Final = ROOT / "peers" / "rocketmq" / "cluster"
+MAY_FAIL: Final = 0.001
+"""Which part of the calls may fail; a proxy may be told that its broker is busy."""
 GRPC: Final = "grpc"
 """Where a system serves gRPC, in what it tells about itself."""
 
@@ -167,7 +169,7 @@ def measured(running: Running, count: int) -> Iterator[dict[str, object]]:
         for what in ("send", "receive"):
             before = running.cpu_s()
             found = load.run(what, count)
-            if found["failed"]:
+            if found["failed"] > found["messages"] * MAY_FAIL:
                 raise RuntimeError(f"{running.label}: {found}")
             per_s[what] = found["messages"] / found["seconds"]
             yield {
@@ -178,6 +180,7 @@ def measured(running: Running, count: int) -> Iterator[dict[str, object]]:
                 "p50_ms": round(found.get("p50_ms", 0.0), 2),
                 "p99_ms": round(found.get("p99_ms", 0.0), 2),
                 "memory_mb": running.memory_mb()["rss"],
+                "failed": found["failed"],
             }
         seconds = max(min(count / 10_000, 8.0), 1.0)
         asyncio.run(paced(running, topic, 1.0))

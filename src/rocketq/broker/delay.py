@@ -26,7 +26,6 @@ from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.stats import BrokerStats
-from rocketq.broker.stored import stored_again
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.common import json
 from rocketq.common.clock import Clock
@@ -39,6 +38,7 @@ from rocketq.message.properties.codec import get_property, remove_property, set_
 from rocketq.remoting.bodies.offsets import DelayOffsetWrapper
 from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.store import MessageInner, MessageStore, PutStatus
+from rocketq.store.message_inner import stored_again
 
 logger = logging.getLogger(__name__)
 

@@ -16,3 +16,7 @@ cdef class MessageInner:
     cdef public object body
     cdef public bytes properties
     cdef public bint wait_store
+
+
+@cython.locals(again=MessageInner)
+cpdef MessageInner stored_again(message)

@@ -9,6 +9,7 @@ fill its fields without going through Python objects (see message_inner.pxd).
 import cython
 
 from rocketq.common.memory import Buffer
+from rocketq.message.message import MessageExt
 
 
 @cython.freelist(64)
@@ -59,3 +60,27 @@ class MessageInner:
             f"body=<{0 if self.body is None else len(self.body)} bytes>, "
             f"properties={self.properties!r})"
         )
+
+
+def stored_again(message: MessageExt) -> MessageInner:
+    """A message to append that equals a stored one; nobody waits for its flush.
+
+    Timers, delayed messages, half messages and messages sent back all go through the store
+    twice. What the second record keeps of the first is everything its producer said: body,
+    flags, born time, born host and properties, as bytes, without decoding any of them.
+    """
+    again = MessageInner.__new__(MessageInner)
+    again.topic = message.topic
+    again.topic_bytes = message.raw_topic
+    again.queue_id = message.queue_id
+    again.flag = message.flag
+    again.sys_flag = message.sys_flag
+    again.born_timestamp = message.born_timestamp
+    again.born_host = message.raw_born_host
+    again.store_host = message.raw_store_host
+    again.reconsume_times = message.reconsume_times
+    again.prepared_transaction_offset = 0
+    again.body = message.raw_body
+    again.properties = message.raw_properties
+    again.wait_store = False
+    return again

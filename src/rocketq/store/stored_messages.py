@@ -64,8 +64,6 @@ class StoredMessages:
 
     def look_up(self, position: int, size: int | None = None) -> memoryview | None:
         """The record at a position of the log, None if there is none."""
-        if position < self._log.min_offset:
-            return None
         if size is None:
             head = self._log.read(position, 8)
             if head is None:

@@ -37,7 +37,6 @@ from rocketq.broker.pop.revive_log import (
     read_check_point,
 )
 from rocketq.broker.stats.stats import BrokerStats
-from rocketq.broker.stored import stored_again
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
@@ -49,6 +48,7 @@ from rocketq.message.names import is_retry_topic
 from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2
 from rocketq.message.properties.codec import get_property, set_property
 from rocketq.store import MessageStore, PutStatus
+from rocketq.store.message_inner import stored_again
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.processor.send import refuse_on_slave
 from rocketq.broker.retry import RetryTopics
 from rocketq.broker.stats.stats import BrokerStats
-from rocketq.broker.stored import stored_again
 from rocketq.broker.writer import MessageWriter
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import MessageExt
@@ -22,6 +21,7 @@ from rocketq.message.properties.codec import PropertyName, get_property, set_pro
 from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.headers import ConsumerSendMsgBack
 from rocketq.store import MessageInner, MessageStore, PutStatus
+from rocketq.store.message_inner import stored_again
 
 _FIRST_DELAY_LEVEL: Final = 3
 

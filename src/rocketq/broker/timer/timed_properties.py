@@ -28,8 +28,6 @@ REAL_TOPIC: Final = b"REAL_TOPIC"
 REAL_QUEUE_ID: Final = b"REAL_QID"
 
 _DELAY_LEVEL: Final = b"DELAY"
-# What every delivered message gets behind its other properties.
-_STAMP: Final = b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02"
 _STAMPED: Final = b"QUEUE_MS\x01"
 
 
@@ -79,7 +77,13 @@ def with_stamp(properties: bytes, placed_ms: int, delivered_ms: int) -> bytes:
         properties += b"\x02"
     if _STAMPED in properties:  # it was rolled
         properties = remove_property(remove_property(properties, ENQUEUE_MS), DEQUEUE_MS)
-    return properties + _STAMP % (placed_ms, delivered_ms)
+    return properties + _stamp(placed_ms, delivered_ms)
+
+
+@lru_cache(maxsize=64)
+def _stamp(placed_ms: int, delivered_ms: int) -> bytes:
+    """What every delivered message gets behind its other properties: many the same."""
+    return b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02" % (placed_ms, delivered_ms)
 
 
 def rolled_once_more(properties: bytes) -> bytes:

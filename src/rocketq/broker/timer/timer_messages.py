@@ -29,7 +29,6 @@ from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.stats import BrokerStats
-from rocketq.broker.stored import stored_again
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.broker.timer import timed_properties as timed
 from rocketq.broker.timer.due_slot import DueSlot
@@ -47,6 +46,7 @@ from rocketq.remoting.bodies.registration import DataVersion
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
 from rocketq.store import MessageInner, MessageStore, PutStatus
+from rocketq.store.message_inner import stored_again
 from rocketq.store.timer import (
     Slot,
     TimerCheckpoint,
@@ -65,7 +65,9 @@ _HALF_TOPIC: Final = TRANSACTION_HALF_TOPIC.encode()
 _LATEST: Final = 2**63 - 1
 _WHEEL_REACH: Final = 604_800 - 60
 """Slots before and behind now that cannot be taken for one another."""
-_MESSAGES_A_TURN: Final = 256
+_PLACED_A_TURN: Final = 256
+# Those who wait for them are answered once a turn, so that a turn may not be too short either.
+_DELIVERED_A_TURN: Final = 512
 _SLOTS_A_TURN: Final = 4_096
 _RETRY_S: Final = 0.1
 _LOOK_AGAIN_S: Final = 0.02
@@ -315,17 +317,16 @@ class TimerMessages:
         if self._live.store.timer_stop_enqueue:
             return False
         now_ms = self._clock.now_ms()
-        write_ms = now_ms - now_ms % self._precision_ms
         end = self._store.max_offset(TIMER_TOPIC, 0)
         offset = self._queue_offset = self._clamped(self._queue_offset)
         staged: dict[int, Slot] = {}
         counted: dict[str, int] = {}
-        for entry in self._store.entries(TIMER_TOPIC, 0, offset, _MESSAGES_A_TURN):
+        for entry in self._store.entries(TIMER_TOPIC, 0, offset, _PLACED_A_TURN):
             message = None
             if not entry.is_filler:
                 message = self._store.message_at(entry.position, entry.size)
             if message is not None and not self._place_one(
-                message, entry.position, entry.size, write_ms, staged, counted
+                message, entry.position, entry.size, now_ms, staged, counted
             ):
                 break
             offset += 1
@@ -350,7 +351,7 @@ class TimerMessages:
         message: MessageExt,
         position: int,
         size: int,
-        write_ms: int,
+        now_ms: int,
         staged: dict[int, Slot],
         counted: dict[str, int],
     ) -> bool:
@@ -362,8 +363,9 @@ class TimerMessages:
             logger.warning("the timer message at %d names no time or topic: left out", position)
             return True
         is_marker = get_property(properties, timed.DELETE_KEY) is not None
+        write_ms = now_ms - now_ms % self._precision_ms
         if due_ms < write_ms and self.is_delivering:
-            return is_marker or self._deliver(message, _LATEST, is_rolled=False)
+            return is_marker or self._deliver(message, _LATEST, now_ms, is_rolled=False)
         slot_ms, magic = self._place_of(due_ms, write_ms)
         if is_marker:
             magic |= TimerMagic.DELETE
@@ -436,7 +438,7 @@ class TimerMessages:
     def _deliver_some(self) -> bool:
         now_ms = self._clock.now_ms()
         write_ms = now_ms - now_ms % self._precision_ms
-        left = _MESSAGES_A_TURN
+        left = _DELIVERED_A_TURN
         slots_left = _SLOTS_A_TURN
         while self._read_ms < write_ms:
             if left <= 0 or slots_left <= 0:
@@ -452,7 +454,7 @@ class TimerMessages:
             while left > 0 and (due := slot.head) is not None:
                 left -= 1
                 message, unit = due
-                if not self._deliver(message, unit.write_time_ms, is_rolled=unit.is_rolled):
+                if not self._deliver(message, unit.write_time_ms, now_ms, is_rolled=unit.is_rolled):
                     return False  # tried again from here
                 slot.done()
             if slot.is_finished:
@@ -478,7 +480,7 @@ class TimerMessages:
         found = self._wheel.get(next_ms)
         return found is not None and self._slot_of(next_ms, found).read_some()
 
-    def _deliver(self, stored: MessageExt, write_ms: int, *, is_rolled: bool) -> bool:
+    def _deliver(self, stored: MessageExt, write_ms: int, now_ms: int, *, is_rolled: bool) -> bool:
         """Store a due message under its real topic; false when that has to be tried again."""
         message = stored_again(stored)
         properties = message.properties
@@ -487,7 +489,7 @@ class TimerMessages:
         if real_topic is None or queue_id is None or real_topic == _HALF_TOPIC:
             logger.error("the timer message at %d names no real queue", stored.physical_offset)
             return True
-        properties = timed.with_stamp(properties, write_ms, self._clock.now_ms())
+        properties = timed.with_stamp(properties, write_ms, now_ms)
         name = timed.topic_name(real_topic)
         if is_rolled:
             properties = timed.rolled_once_more(properties)
@@ -505,8 +507,7 @@ class TimerMessages:
             count.messages += 1
             count.size += result.size
             if not is_rolled:
-                waited_ms = self._clock.now_ms() - stored.born_timestamp
-                self._stats.delivered_after(name, waited_ms)
+                self._stats.delivered_after(name, now_ms - stored.born_timestamp)
             return True
         if result.status in _HOPELESS:
             logger.error(

@@ -10,7 +10,6 @@ abandoned   in TRANS_CHECK_MAX_TIME_TOPIC, after its producer was asked often en
 
 from typing import Final
 
-from rocketq.broker.stored import stored_again
 from rocketq.common.numbers import INT32_MAX, parse_natural
 from rocketq.message.flags import SysFlag, with_transaction_type
 from rocketq.message.message import MessageExt
@@ -23,6 +22,7 @@ from rocketq.message.properties.codec import (
 )
 from rocketq.message.record.writer import new_record
 from rocketq.store import AppendResult, MessageInner
+from rocketq.store.message_inner import stored_again
 
 HALF_QUEUE: Final = 0
 
