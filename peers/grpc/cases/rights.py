@@ -38,7 +38,7 @@ async def allow(trial: Trial, user: str, *resources: tuple[str, str]) -> None:
             PolicyEntry(resource=resource, actions=[action], decision="Allow")
             for resource, action in resources
         ]
-        await access.create_acl(api, address, user, *entries)
+        await access.create_acl(api, address, access.subject_of(user), *entries)
 
 
 async def rights(trial: Trial) -> None:

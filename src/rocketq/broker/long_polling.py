@@ -22,7 +22,7 @@ import asyncio
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from rocketq.common.clock import Clock
@@ -258,21 +258,24 @@ class LongPolling:
             return
         if queue.end != next_offset - 1:
             queue.unbroken_from = next_offset - 1
-        refused = (queue.unbroken_from, next_offset - 1, next_offset)
         queue.end = next_offset
         if queue.everything:
-            self._woken.append(_Woken(iter(queue.everything), *refused))
+            self._wake(queue, queue.everything)
             queue.everything = {}
-            self._plan_turn()
         if queue.by_code:
             group = queue.by_code.pop(tags_code, None)
             if group is not None:
-                self._woken.append(_Woken(iter(group), *refused))
-                self._plan_turn()
+                self._wake(queue, group)
         if queue.looking and not queue.has_news:
             queue.has_news = True
             self._looks.append(self._lookers(queue))
             self._plan_turn()
+
+    def _wake(self, queue: _Queue, group: Iterable[HeldPull]) -> None:
+        """The message at the end of the queue is one they wait for."""
+        woken = _Woken(iter(group), queue.unbroken_from, queue.end - 1, queue.end)
+        self._woken.append(woken)
+        self._plan_turn()
 
     @staticmethod
     def _lookers(queue: _Queue) -> Iterator[HeldPull]:

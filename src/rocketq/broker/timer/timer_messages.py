@@ -66,8 +66,9 @@ _LATEST: Final = 2**63 - 1
 _WHEEL_REACH: Final = 604_800 - 60
 """Slots before and behind now that cannot be taken for one another."""
 _PLACED_A_TURN: Final = 256
-# Those who wait for them are answered once a turn, so that a turn may not be too short either.
-_DELIVERED_A_TURN: Final = 512
+# Those who wait for them are answered once a turn: many short turns would cost more than the
+# messages. This is some milliseconds' work.
+_DELIVERED_A_TURN: Final = 1_024
 _SLOTS_A_TURN: Final = 4_096
 _RETRY_S: Final = 0.1
 _LOOK_AGAIN_S: Final = 0.02
