@@ -4,7 +4,9 @@
 
     sync-64        64 threads, each waits for its answer, which waits for the slave
     async-1000     1,000 sends under way
-    paced          10,000 messages per second: an acknowledgement's time bounds the slave's lag
+    paced          10,000 messages per second; of rocketq also the slave's lag, from when a message
+                   was stored to when the slave's report came, as the master's metrics count it
+    paced-alone    the same without a slave: what of an acknowledgement's time is the client's
     copy           a new slave gets a long log while the master serves: MB per second
 
 Figures are Load.java's lines; CPU is that of master and slave together. One line of JSON each.
@@ -14,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +25,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 from benchmarks import systems
 from benchmarks.systems import ROOT, Running
@@ -30,13 +34,14 @@ from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.headers import SendMessageV2
 
 CLUSTER = ROOT / "peers" / "rocketmq" / "cluster"
-NAMESRV, MASTER, SLAVE = 29876, 30911, 30921
+NAMESRV, MASTER, SLAVE, METRICS = 29876, 30911, 30921, 30955
 
 
 @contextmanager
 def rocketq_pair(folder: Path) -> Iterator[Running]:
     words = [sys.executable, "-m", "rocketq.cli", "up", "--replicas", "1", "--dir", str(folder)]
     words += ["--namesrv-port", str(NAMESRV), "--broker-port", str(MASTER)]
+    words += ["--metrics-port", str(METRICS)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -72,6 +77,27 @@ def loads(quick: bool) -> dict[str, str]:
         "async-1000": f"produce --size 128 --mode async --threads 1 --inflight 1000 {while_s}",
         "paced": f"latency --size 128 --rate 10000 {while_s}",
     }
+
+
+# How far the slave is behind
+
+
+def delays() -> dict[float, int]:
+    """How often the slave has said within so many seconds that it has what was stored."""
+    with urlopen(f"http://127.0.0.1:{METRICS}/metrics") as page:
+        text = page.read().decode()
+    found = re.findall(r'slave_delay_seconds_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)', text)
+    return {float(bound): int(count) for bound, count in found}
+
+
+def lag(before: dict[float, int], after: dict[float, int]) -> dict[str, float]:
+    counts = {bound: after[bound] - before.get(bound, 0) for bound in after}
+    total = max(counts.values())
+    within = {
+        f"lag_p{part}_within_ms": 1e3 * min(b for b, n in counts.items() if n * 100 >= total * part)
+        for part in (50, 99)
+    }
+    return {"lags": total, **within, "lag_within_5_ms": round(counts[0.005] / total, 5)}
 
 
 # A new slave
@@ -218,15 +244,22 @@ def main() -> None:
     }
     pairs = [rocketq_pair] if options.without_java else [rocketq_pair, java_pair]
     with tempfile.TemporaryDirectory(prefix="rocketq-replication-") as place:
-        for number in range(options.rounds if chosen else 0):
-            for pair in pairs:
+        for number in range(0 if options.only == ["copy"] else options.rounds):
+            for pair in pairs if chosen else []:
                 with pair(Path(place) / f"{pair.__name__}-{number}") as running:
                     for name, words in chosen.items():
+                        before = delays() if pair is rocketq_pair else {}
                         figures = systems.load(running, words)
-                        print(json.dumps({"system": running.label, "load": name, **figures}))
+                        if before:
+                            figures |= lag(before, delays())
+                        print(json.dumps({"system": running.label, "load": name, **figures}), flush=True)
+            if not options.only or "paced-alone" in options.only:
+                with systems.rocketq(Path(place) / "alone") as running:
+                    figures = systems.load(running, loads(options.quick)["paced"])
+                    print(json.dumps({"system": "no slave", "load": "paced", **figures}), flush=True)
         if not options.only or "copy" in options.only:
             size = (256 << 20) if options.quick else (5 << 30)
-            print(json.dumps({"load": "copy", **copy(Path(place) / "copy", size)}))
+            print(json.dumps({"load": "copy", **copy(Path(place) / "copy", size)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -172,6 +172,7 @@ class MessageStore(StoredMessages):
             config,
             LogSource(self._log, self._cold),
             self.epochs,
+            clock,
             watch_log=self._log.when_grown,
             on_enough=self._apply_flags,
             on_confirmed=self._apply_limit,

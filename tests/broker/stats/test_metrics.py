@@ -437,6 +437,8 @@ async def test_a_slave_that_goes_is_told_within_two_seconds(tmp_path: Path) -> N
             found = await figures(master)
             assert value(found, "rocketq_slaves", state="in_sync") == 1
             assert len(found["rocketq_slave_lag_bytes"].samples) == 1
+            assert (await master.send("Topic", b"body")).code == 0
+            await until(master, lambda now: value(now, "rocketq_slave_delay_seconds_count") > 0)
             assert value(await figures(slave), "rocketq_follows_master") == 1
         await eventually(is_red, within_s=2)
         assert (await faults(master))["broker.replication"] == "1 of 2 copies are in sync"

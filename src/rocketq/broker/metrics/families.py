@@ -12,6 +12,7 @@ from rocketq.broker.stats.stats import CREATION_MS, DELAY_SECONDS, FINISH_SECOND
 from rocketq.common.metrics.family import counter, gauge, histogram
 from rocketq.remoting.link.meter import LATENCY_MS
 from rocketq.store.durability.flush import FLUSH_SECONDS
+from rocketq.store.replication.replicas import DELAY_SECONDS
 
 _STORAGE: Final = ("storage_type", "storage_medium")
 
@@ -264,6 +265,11 @@ IS_MASTER = gauge("rocketq_is_master", "1 for a master, 0 for a slave.")
 SLAVES = gauge("rocketq_slaves", "Slaves connected, and those of them in sync.", "state")
 SLAVE_LAG = gauge("rocketq_slave_lag_bytes", "How far a slave is behind.", "slave")
 SLAVE_RATE = gauge("rocketq_slave_bytes_per_second", "How fast a slave is sent the log.", "slave")
+SLAVE_DELAY = histogram(
+    "rocketq_slave_delay_seconds",
+    "Time until a slave that keeps pace has said that it has what was stored.",
+    DELAY_SECONDS,
+)
 FOLLOWS = gauge("rocketq_follows_master", "On a slave: 1 while it copies its master's log.")
 
 NODE: Final = (WATERMARK, PERMISSION, TOPICS, GROUPS)
@@ -308,7 +314,7 @@ STORAGE: Final = (
     REFUSED,
     UNACKNOWLEDGED,
 )
-REPLICATION: Final = (IS_MASTER, SLAVES, SLAVE_LAG, SLAVE_RATE, FOLLOWS)
+REPLICATION: Final = (IS_MASTER, SLAVES, SLAVE_LAG, SLAVE_RATE, SLAVE_DELAY, FOLLOWS)
 
 FAMILIES: Final = (
     *NODE,

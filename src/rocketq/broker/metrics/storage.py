@@ -109,5 +109,6 @@ class StorageFigures:
             yield Point(families.SLAVE_LAG, (state.address,), max(state.lag, 0))
         for state in states:
             yield Point(families.SLAVE_RATE, (state.address,), state.bytes_per_second)
+        yield Point(families.SLAVE_DELAY, (), self._store.replicas.delays)
         if is_slave:
             yield Point(families.FOLLOWS, (), self._follower.is_connected)

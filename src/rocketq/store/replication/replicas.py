@@ -23,9 +23,12 @@ Without it senders wait for inSyncReplicas copies of those in sync.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
+from rocketq.common.clock import Clock
+from rocketq.common.metrics.family import Histogram
 from rocketq.common.networks import is_inside, networks
 from rocketq.store.config import BrokerRole, StoreConfig
 from rocketq.store.replication.epoch_link import EpochSlaveLink
@@ -42,6 +45,9 @@ _MOST_SLAVES: Final = 64
 # One host alone does not keep the others from coming.
 _MOST_SLAVES_OF_ONE_ADDRESS: Final = 16
 _LOOK_EVERY_S: Final = 1.0
+
+DELAY_SECONDS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+"""Upper bounds by which the times are counted that slaves take."""
 
 WatchLog = Callable[[Callable[[], None] | None], None]
 
@@ -65,6 +71,7 @@ class Replicas:
         config: StoreConfig,
         source: LogSource,
         epochs: Epochs,
+        clock: Clock,
         *,
         watch_log: WatchLog,
         on_enough: Callable[[], None],
@@ -77,6 +84,7 @@ class Replicas:
         """Called when those in sync may have to be others: one came, went, or caught up."""
         self._reign: Reign | None = None
         self._epochs = epochs
+        self._clock = clock
         self._on_confirmed = on_confirmed
         self.are_enough = True
         """Whether messages may be taken: enough copies are in sync."""
@@ -89,6 +97,9 @@ class Replicas:
         self._waits = ReplicaWaits()
         self._server: asyncio.Server | None = None
         self._is_push_planned = False
+        self._grown_at = 0.0
+        self.delays = Histogram(DELAY_SECONDS)
+        """From when a record was written to when a slave that keeps pace said that it has it."""
         self._timer: asyncio.TimerHandle | None = None
         self.configure(config)
 
@@ -297,13 +308,20 @@ class Replicas:
         """A record is being written."""
         if not self._is_push_planned:
             self._is_push_planned = True
+            self._grown_at = self._clock.monotonic()  # a loop's own may know milliseconds only
             asyncio.get_running_loop().call_soon(self._push)
 
     def _push(self) -> None:
         self._is_push_planned = False
         for link in list(self._links):
             if link.is_caught_up:
-                link.pump()
+                link.push(self._grown_at)
+
+    def observe_delays(self, marks: deque[tuple[int, float]], position: int) -> None:
+        """Count how long a slave took that has the log up to here now."""
+        now = self._clock.monotonic()
+        while marks and marks[0][0] <= position:
+            self.delays.observe(now - marks.popleft()[1])
 
     # Senders
 

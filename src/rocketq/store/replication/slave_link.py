@@ -7,6 +7,7 @@ room again; so a slow slave costs its master nothing but the connection.
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from rocketq.store.config import StoreConfig
@@ -22,6 +23,7 @@ _UNSENT: Final = 1 << 20
 """How much the transport is given before it has to get rid of some."""
 _TOGETHER: Final = 256 << 10
 """How much of the log is handed to the transport at once."""
+_MOST_MARKS: Final = 10_000
 _LOOK_EVERY_S: Final = 1.0
 _FLOW_PAUSE_S: Final = 0.1
 
@@ -54,6 +56,8 @@ class SlaveLink(asyncio.Protocol):
         self._second = 0
         self._sent_in_second = 0
         self._sent_before = 0
+        # Where the log ended at the end of a turn, and when that turn's first record was written.
+        self._marks: deque[tuple[int, float]] = deque()
 
     # Life
 
@@ -120,6 +124,8 @@ class SlaveLink(asyncio.Protocol):
         else:
             self.acknowledged = position
             self._replicas.reported(self)
+            if self._marks:
+                self._replicas.observe_delays(self._marks, position)
 
     def _begin(self, position: int) -> None:
         """The first report says where to begin."""
@@ -147,6 +153,12 @@ class SlaveLink(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_paused = False
+        self.pump()
+
+    def push(self, written_at: float) -> None:
+        """Send what was written in this turn, from this moment on."""
+        if len(self._marks) < _MOST_MARKS:
+            self._marks.append((self._source.end, written_at))
         self.pump()
 
     def pump(self) -> None:
