@@ -7,6 +7,9 @@ NameServer says is master, asked every 20 ms. The master is killed with SIGKILL,
 SIGSTOP; measured is the time from there to the answer of the first send that began after it and
 was acknowledged. Defaults on both sides, with allAckInSyncStateSet=true. One line of JSON each.
 
+Sends to the one that was frozen go on, too, and it is let go as soon as another takes messages:
+`late` counts what it acknowledges after the first acknowledgement of the next master.
+
 Java's replication ports listen on every interface: run it in a network namespace.
 """
 
@@ -135,8 +138,10 @@ class Producer:
     """Begins a send every 10 ms, whether or not those before were answered."""
 
     def __init__(self, system: System) -> None:
-        self.acknowledged: list[tuple[float, float]] = []
-        """When each began, and when its answer came."""
+        self.acknowledged: list[tuple[float, float, str]] = []
+        """When each began, when its answer came, and who gave it."""
+        self.old_master: str | None = None
+        """Is sent to as well."""
         self._system = system
         self._client = RemotingClient()
         self._master: str | None = None
@@ -167,8 +172,8 @@ class Producer:
 
     async def _begin(self) -> None:
         while True:
-            if self._master is not None:
-                task = asyncio.create_task(self._send(self._master))
+            for master in filter(None, {self._master, self.old_master}):
+                task = asyncio.create_task(self._send(master))
                 self._sends.add(task)
                 task.add_done_callback(self._sends.discard)
             await asyncio.sleep(0.01)
@@ -194,14 +199,14 @@ class Producer:
         except RemotingError:
             return
         if reply.code == ResponseCode.SUCCESS:
-            self.acknowledged.append((began, loop.time()))
+            self.acknowledged.append((began, loop.time(), master))
 
     async def first_after(self, moment: float) -> float:
         """When the first send was answered that began after a moment."""
         while True:
-            for began, answered in reversed(self.acknowledged):
-                if began > moment:
-                    return min(a for b, a in self.acknowledged if b > moment) or answered
+            answers = [answered for began, answered, _ in self.acknowledged if began > moment]
+            if answers:
+                return min(answers)
             await asyncio.sleep(0.005)
 
 
@@ -219,10 +224,12 @@ async def in_sync(client: RemotingClient, system: System) -> tuple[int, str]:
     return (len(info.in_sync_replicas), info.master_address or "") if info else (0, "")
 
 
-async def measure(system: System, fault: str, rounds: int) -> list[float]:
+async def measure(system: System, fault: str, rounds: int) -> tuple[list[float], int]:
+    """The times without a master, and how often an old one acknowledged beside the next."""
     loop = asyncio.get_running_loop()
     client = RemotingClient()
     times = []
+    late = 0
     async with Producer(system) as producer:
         await producer.first_after(loop.time())
         for _ in range(rounds):
@@ -233,14 +240,19 @@ async def measure(system: System, fault: str, rounds: int) -> list[float]:
             await asyncio.sleep(1)
             moment = loop.time()
             os.kill(system.pids[master], signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
-            times.append(await producer.first_after(moment) - moment)
-            producer.acknowledged.clear()
+            producer.old_master = master if fault == "frozen" else None
+            began = await producer.first_after(moment)
+            times.append(began - moment)
             if fault == "killed":
                 system.pids[master] = await asyncio.to_thread(system.again, master)
             else:
                 os.kill(system.pids[master], signal.SIGCONT)
+                await asyncio.sleep(5)  # longer than any send waits
+            late += sum(a > began and by == master for _, a, by in producer.acknowledged)
+            producer.old_master = None
+            producer.acknowledged.clear()
     await client.close()
-    return times
+    return times, late
 
 
 def main() -> None:
@@ -254,13 +266,15 @@ def main() -> None:
             if options.only not in (None, fault):
                 continue
             with tempfile.TemporaryDirectory() as folder, make(Path(folder) / "set") as system:
-                times = sorted(asyncio.run(measure(system, fault, options.rounds)))
+                times, late = asyncio.run(measure(system, fault, options.rounds))
+                times.sort()
                 line = {
                     "system": system.name,
                     "fault": fault,
                     "rounds": len(times),
                     "p50_s": round(statistics.median(times), 3),
                     "max_s": round(times[-1], 3),
+                    "late": late,
                 }
                 print(json.dumps(line), flush=True)
 

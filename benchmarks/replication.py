@@ -229,6 +229,10 @@ def alone_on_loopback(arguments: list[str]) -> None:
         os.execvp(command[0], command)
 
 
+def tell(**figures: object) -> None:
+    print(json.dumps(figures), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
@@ -252,14 +256,19 @@ def main() -> None:
                         figures = systems.load(running, words)
                         if before:
                             figures |= lag(before, delays())
-                        print(json.dumps({"system": running.label, "load": name, **figures}), flush=True)
+                        print(
+                            json.dumps({"system": running.label, "load": name, **figures}),
+                            flush=True,
+                        )
             if not options.only or "paced-alone" in options.only:
                 with systems.rocketq(Path(place) / "alone") as running:
                     figures = systems.load(running, loads(options.quick)["paced"])
-                    print(json.dumps({"system": "no slave", "load": "paced", **figures}), flush=True)
+                    print(
+                        json.dumps({"system": "no slave", "load": "paced", **figures}), flush=True
+                    )
         if not options.only or "copy" in options.only:
             size = (256 << 20) if options.quick else (5 << 30)
-            print(json.dumps({"load": "copy", **copy(Path(place) / "copy", size)}), flush=True)
+            tell(load="copy", **copy(Path(place) / "copy", size))
 
 
 if __name__ == "__main__":
