@@ -466,7 +466,7 @@ class MessageStore(StoredMessages):
         copied = self.replicas.wait(position)
         if flushed is None or copied is None:
             return copied if flushed is None else flushed
-        return both(flushed, copied)
+        return both(flushed, copied, lambda: self.replicas.is_lease_over)
 
     def flush_soon(self) -> None:
         """Bring what is in the log to the disk, without waiting for it."""

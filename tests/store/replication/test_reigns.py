@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rocketq.store.replication.follower import Diverged, LogFollower
 from rocketq.store.replication.master_link import Replica
 from rocketq.store.replication.received_log import ReceivedLog
 from rocketq.store.replication.reign import Lease, Reign
+from rocketq.store.replication.waits import both
 from rocketq.store.results import PutStatus
 from tests.store.replication.pairs import address_of, equal
 from tests.store.support import message, read_queue, small_config
@@ -263,6 +265,38 @@ async def test_a_lease_that_is_over_ends_acknowledgements(tmp_path: Path) -> Non
         waiting = first.store.durable(put(first, b"four"))
         assert waiting is not None
         assert await waiting is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+async def test_a_report_that_comes_when_the_lease_is_over_acknowledges_nothing(
+    tmp_path: Path,
+) -> None:
+    """As after a pause of the whole process: another may be master by then."""
+    now = 0.0
+    async with node(tmp_path / "1", 1) as first, node(tmp_path / "2", 2) as second:
+        lease = Lease(lambda: now, 10.0)
+        await first.lead(1, 1, 2, lease=lease)
+        end = put(first, b"one")
+        waiting = first.store.durable(end)
+        assert waiting is not None
+        now = 10.0
+        await second.follow(first)
+        await eventually(lambda: first.store.replicas.confirmed >= end, "the slave's report")
+        assert not waiting.done()
+        lease.renew(20.0)
+        first.store.replicas.members_changed()
+        assert await waiting is PutStatus.PUT_OK
+
+
+async def test_a_flush_that_ends_when_the_lease_is_over_acknowledges_nothing() -> None:
+    loop = asyncio.get_running_loop()
+    for is_over in (False, True):
+        flushed: asyncio.Future[PutStatus] = loop.create_future()
+        copied: asyncio.Future[PutStatus] = loop.create_future()
+        answer = both(flushed, copied, partial(bool, is_over))
+        copied.set_result(PutStatus.PUT_OK)
+        flushed.set_result(PutStatus.PUT_OK)
+        expected = PutStatus.SERVICE_NOT_AVAILABLE if is_over else PutStatus.PUT_OK
+        assert await answer is expected
 
 
 async def test_who_waits_when_a_reign_ends_has_to_send_again(tmp_path: Path) -> None:

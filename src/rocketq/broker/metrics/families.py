@@ -12,7 +12,7 @@ from rocketq.broker.stats.stats import CREATION_MS, DELAY_SECONDS, FINISH_SECOND
 from rocketq.common.metrics.family import counter, gauge, histogram
 from rocketq.remoting.link.meter import LATENCY_MS
 from rocketq.store.durability.flush import FLUSH_SECONDS
-from rocketq.store.replication.replicas import DELAY_SECONDS
+from rocketq.store.replication.replicas import COPY_SECONDS
 
 _STORAGE: Final = ("storage_type", "storage_medium")
 
@@ -268,7 +268,7 @@ SLAVE_RATE = gauge("rocketq_slave_bytes_per_second", "How fast a slave is sent t
 SLAVE_DELAY = histogram(
     "rocketq_slave_delay_seconds",
     "Time until a slave that keeps pace has said that it has what was stored.",
-    DELAY_SECONDS,
+    COPY_SECONDS,
 )
 FOLLOWS = gauge("rocketq_follows_master", "On a slave: 1 while it copies its master's log.")
 

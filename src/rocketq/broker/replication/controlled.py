@@ -447,8 +447,11 @@ class ControlledRole:
         lease_ms = self._live.broker.master_lease_timeout
         if not lease_ms:
             return
+        was_over = not reign.lease.is_held
         reign.lease.renew(sent_at + lease_ms / 1000)
         if reign.lease.is_held:
+            if was_over:
+                self._store.replicas.members_changed()  # for those who waited meanwhile
             self._store.flags.clear(Flag.FENCED, "the controller has answered")
             self._watch_lease(reign)
 

@@ -46,7 +46,7 @@ _MOST_SLAVES: Final = 64
 _MOST_SLAVES_OF_ONE_ADDRESS: Final = 16
 _LOOK_EVERY_S: Final = 1.0
 
-DELAY_SECONDS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+COPY_SECONDS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 """Upper bounds by which the times are counted that slaves take."""
 
 WatchLog = Callable[[Callable[[], None] | None], None]
@@ -98,7 +98,7 @@ class Replicas:
         self._server: asyncio.Server | None = None
         self._is_push_planned = False
         self._grown_at = 0.0
-        self.delays = Histogram(DELAY_SECONDS)
+        self.delays = Histogram(COPY_SECONDS)
         """From when a record was written to when a slave that keeps pace said that it has it."""
         self._timer: asyncio.TimerHandle | None = None
         self.configure(config)
@@ -167,10 +167,15 @@ class Replicas:
     def reign(self) -> Reign | None:
         return self._reign
 
+    @property
+    def is_lease_over(self) -> bool:
+        """Whether this master may acknowledge nothing: another may be master."""
+        return self._reign is not None and not self._reign.lease.is_held
+
     def members_changed(self) -> None:
-        """The reign has others in sync than before."""
+        """The reign has others in sync than before, or its lease again."""
         self._confirm()
-        self._waits.reached(self.safe_position)
+        self._answer_waits()
         self._judge()
 
     @property
@@ -256,9 +261,18 @@ class Replicas:
             self._confirm()
             if link.broker_id not in self._reign.members and self.on_members is not None:
                 self.on_members()
-        self._waits.reached(self.safe_position)
+        self._answer_waits()
         if not self.are_enough:
             self._judge()
+
+    def _answer_waits(self) -> None:
+        """Answer those whose messages have enough copies.
+
+        Not when the lease is over: reports that came while this process stood still are read
+        when another may be master already.
+        """
+        if not self.is_lease_over:
+            self._waits.reached(self.safe_position)
 
     def refusal(self, position: int) -> str | None:
         """Why a slave whose log ends here cannot be sent ours; None if it can."""
@@ -339,7 +353,7 @@ class Replicas:
     def wait(self, position: int) -> asyncio.Future[PutStatus] | None:
         """A future for when enough copies reach a position; None if nobody waits for that."""
         needed = self.needed
-        if self._reign is not None and not self._reign.lease.is_held:
+        if self.is_lease_over:
             return _answered(PutStatus.SERVICE_NOT_AVAILABLE)
         if self._role is not BrokerRole.SYNC_MASTER or (needed <= 1 and needed != ALL):
             return None

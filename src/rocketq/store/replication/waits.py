@@ -100,14 +100,22 @@ class _Group(asyncio.Future[PutStatus]):
 
 
 def both(
-    flushed: asyncio.Future[PutStatus], copied: asyncio.Future[PutStatus]
+    flushed: asyncio.Future[PutStatus],
+    copied: asyncio.Future[PutStatus],
+    is_over: Callable[[], bool],
 ) -> asyncio.Future[PutStatus]:
-    """When both have ended; of two failures that of the copies is told, as in RocketMQ."""
+    """When both have ended; of two failures that of the copies is told, as in RocketMQ.
+
+    Who is master no more by then, `is_over`, acknowledges nothing.
+    """
     both: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
 
     def look(_: asyncio.Future[PutStatus]) -> None:
         if flushed.done() and copied.done() and not both.done():
-            both.set_result(copied.result() or flushed.result())
+            status = copied.result() or flushed.result()
+            if status is PutStatus.PUT_OK and is_over():
+                status = PutStatus.SERVICE_NOT_AVAILABLE
+            both.set_result(status)
 
     flushed.add_done_callback(look)
     copied.add_done_callback(look)
