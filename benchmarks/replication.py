@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,7 @@ def copy(folder: Path, size: int) -> dict[str, object]:
         systems.load(running, f"{batches} --count {size // 4300}")
         end = asyncio.run(_end_of_master())
         disk = disk_speed(folder)  # and the master's log is on it by then
+        plain = plain_copy_speed(folder, end)
         words = [sys.executable, "-m", "rocketq.cli", "broker", "-n", running.namesrv]
         settings = {
             "brokerName": "broker-a",
@@ -187,7 +189,7 @@ def copy(folder: Path, size: int) -> dict[str, object]:
         slave = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert slave.stdout is not None
         slave.stdout.readline()
-        return {**asyncio.run(copied(end)), "disk_mb_per_s": disk}
+        return {**asyncio.run(copied(end)), "disk_mb_per_s": disk, "plain_mb_per_s": plain}
     finally:
         for process in (slave, master):
             if process is not None:
@@ -208,6 +210,38 @@ def disk_speed(folder: Path, size: int = 1 << 30) -> int:
     took = time.monotonic() - began
     (folder / "plain").unlink()
     return round(size / took / 1e6)
+
+
+def plain_copy_speed(folder: Path, size: int) -> int:
+    """What two plain programs do that only send these files and write them down: MB per second."""
+    logs = sorted((folder / "store" / "commitlog").iterdir())
+    files = [file for file in logs if int(file.name) < size]
+    receiver, sender = _loopback_pair()
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        receiver.close()
+        for file in files:
+            with open(file, "rb") as log:
+                sender.sendfile(log, 0, min(size - int(file.name), file.stat().st_size))
+        os._exit(0)
+    sender.close()
+    buffer = bytearray(512 << 10)
+    with open(folder / "plain", "wb", buffering=0) as plain:
+        while received := receiver.recv_into(buffer):
+            plain.write(memoryview(buffer)[:received])
+        os.fsync(plain.fileno())
+    took = time.monotonic() - began
+    os.waitpid(child, 0)
+    (folder / "plain").unlink()
+    return round(size / took / 1e6)
+
+
+def _loopback_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = socket.create_connection(server.getsockname())
+        receiver, _ = server.accept()
+    return receiver, sender
 
 
 async def _end_of_master() -> int:
