@@ -93,7 +93,7 @@ def delays() -> dict[float, int]:
 
 def lag(before: dict[float, int], after: dict[float, int]) -> dict[str, float]:
     counts = {bound: after[bound] - before.get(bound, 0) for bound in after}
-    total = max(counts.values())
+    total = counts[float("inf")]
     within = {
         f"lag_p{part}_within_ms": 1e3 * min(b for b, n in counts.items() if n * 100 >= total * part)
         for part in (50, 99)
@@ -286,20 +286,15 @@ def main() -> None:
             for pair in pairs if chosen else []:
                 with pair(Path(place) / f"{pair.__name__}-{number}") as running:
                     for name, words in chosen.items():
-                        before = delays() if pair is rocketq_pair else {}
+                        before = delays() if pair is rocketq_pair else None
                         figures = systems.load(running, words)
-                        if before:
+                        if before is not None:
                             figures |= lag(before, delays())
-                        print(
-                            json.dumps({"system": running.label, "load": name, **figures}),
-                            flush=True,
-                        )
+                        tell(system=running.label, load=name, **figures)
             if not options.only or "paced-alone" in options.only:
                 with systems.rocketq(Path(place) / "alone") as running:
                     figures = systems.load(running, loads(options.quick)["paced"])
-                    print(
-                        json.dumps({"system": "no slave", "load": "paced", **figures}), flush=True
-                    )
+                    tell(system="rocketq without a slave", load="paced", **figures)
         if not options.only or "copy" in options.only:
             size = (256 << 20) if options.quick else (5 << 30)
             tell(load="copy", **copy(Path(place) / "copy", size))
