@@ -85,7 +85,7 @@ def loads(quick: bool) -> dict[str, str]:
 
 def delays() -> dict[float, int]:
     """How often the slave has said within so many seconds that it has what was stored."""
-    with urlopen(f"http://127.0.0.1:{METRICS}/metrics") as page:
+    with urlopen(f"http://127.0.0.1:{METRICS + 1}/metrics") as page:  # the NameServer's is before
         text = page.read().decode()
     found = re.findall(r'slave_delay_seconds_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)', text)
     return {float(bound): int(count) for bound, count in found}
