@@ -4,9 +4,10 @@
 
     sync-64        64 threads, each waits for its answer, which waits for the slave
     async-1000     1,000 sends under way
-    paced          10,000 messages per second; of rocketq also the slave's lag, from when a message
-                   was stored to when the slave's report came, as the master's metrics count it
+    paced          10,000 messages per second
     paced-alone    the same without a slave: what of an acknowledgement's time is the client's
+    lag            10,000 messages per second from a driver that costs little: the slave's lag, from
+                   when a message was stored to when the report came, by the master's metrics
     copy           a new slave gets a long log while the master serves: MB per second
 
 Figures are Load.java's lines; CPU is that of master and slave together. One line of JSON each.
@@ -26,13 +27,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from urllib.request import urlopen
 
+from peers.rocketmq import probe
+
 from benchmarks import systems
+from benchmarks.frames import send_frame
 from benchmarks.systems import ROOT, Running
 from rocketq.remoting import Command, RemotingClient, RequestCode, check
 from rocketq.remoting.bodies.route import KVTable
 from rocketq.remoting.headers import SendMessageV2
+from rocketq.remoting.wire.frame import FrameSplitter
 
 CLUSTER = ROOT / "peers" / "rocketmq" / "cluster"
 NAMESRV, MASTER, SLAVE, METRICS = 29876, 30911, 30921, 30955
@@ -89,6 +95,50 @@ def delays() -> dict[float, int]:
         text = page.read().decode()
     found = re.findall(r'slave_delay_seconds_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)', text)
     return {float(bound): int(count) for bound, count in found}
+
+
+def paced_frames(seconds: int, rate: int = 10_000) -> list[float]:
+    """Send ready-made frames at their times; how long after its time each was answered, sorted."""
+    topic = "lag"
+    probe.wait_until_acknowledged(f"127.0.0.1:{NAMESRV}", topic, 30)
+    frames = [send_frame(topic, number % 4, b"." * 128) for number in range(1_000)]
+    total = rate * seconds
+    took: list[float] = []
+    with socket.create_connection(("127.0.0.1", MASTER)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = time.monotonic() + 0.1
+
+        def read() -> None:
+            splitter = FrameSplitter()
+            while len(took) < total and (data := connection.recv(1 << 16)):
+                now = time.monotonic() - began
+                for _ in splitter.feed(data):  # answers of one connection come in order
+                    took.append(now - len(took) / rate)
+
+        reader = Thread(target=read)
+        reader.start()
+        sent = 0
+        while sent < total:
+            due = min(total, int((time.monotonic() - began) * rate) + 1)
+            if due > sent:
+                connection.sendall(b"".join(frames[at % 1_000] for at in range(sent, due)))
+                sent = due
+            time.sleep(max(began + sent / rate - time.monotonic(), 0.00005))
+        reader.join(30)
+    return sorted(took)
+
+
+def measure_lag(folder: Path, seconds: int) -> dict[str, float]:
+    with rocketq_pair(folder):
+        paced_frames(2)
+        before = delays()
+        took = paced_frames(seconds)
+        return {
+            "count": len(took),
+            "p50_ms": round(took[len(took) // 2] * 1e3, 2),
+            "p99_ms": round(took[len(took) * 99 // 100] * 1e3, 2),
+            **lag(before, delays()),
+        }
 
 
 def lag(before: dict[float, int], after: dict[float, int]) -> dict[str, float]:
@@ -286,15 +336,15 @@ def main() -> None:
             for pair in pairs if chosen else []:
                 with pair(Path(place) / f"{pair.__name__}-{number}") as running:
                     for name, words in chosen.items():
-                        before = delays() if pair is rocketq_pair else None
                         figures = systems.load(running, words)
-                        if before is not None:
-                            figures |= lag(before, delays())
                         tell(system=running.label, load=name, **figures)
             if not options.only or "paced-alone" in options.only:
                 with systems.rocketq(Path(place) / "alone") as running:
                     figures = systems.load(running, loads(options.quick)["paced"])
                     tell(system="rocketq without a slave", load="paced", **figures)
+            if not options.only or "lag" in options.only:
+                found = measure_lag(Path(place) / f"lag-{number}", 4 if options.quick else 15)
+                tell(system="rocketq", load="lag", **found)
         if not options.only or "copy" in options.only:
             size = (256 << 20) if options.quick else (5 << 30)
             tell(load="copy", **copy(Path(place) / "copy", size))
