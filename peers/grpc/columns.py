@@ -150,6 +150,7 @@ def java_proxy(cluster: Cluster, namesrv: Server, rights: Mapping[str, str]) -> 
         **{key: True if value == "true" else value for key, value in rights.items()},
     }
     if rights:
+        settings["enableAclRpcHookForClusterMode"] = True  # its own requests are not signed else
         for kind in ("Authentication", "Authorization"):
             provider = f"org.apache.rocketmq.proxy.auth.Proxy{kind}MetadataProvider"
             settings[f"{kind.lower()}MetadataProvider"] = provider
