@@ -199,13 +199,13 @@ class Workload:
                 except RocketqError:
                     await asyncio.sleep(1)
                     continue
-                for message in messages:
-                    await self._take(consumer, message, name)
+                popped = [Popped(each.keys[0], self._now_s, name) for each in messages]
+                self._history.pops += popped
+                for message, pop in zip(messages, popped, strict=True):
+                    await self._take(consumer, message, pop)
 
-    async def _take(self, consumer: SimpleConsumer, message: MessageExt, name: str) -> None:
-        key = message.keys[0]
-        popped = Popped(key, self._now_s, name)
-        self._history.pops.append(popped)
+    async def _take(self, consumer: SimpleConsumer, message: MessageExt, popped: Popped) -> None:
+        key = popped.key
         self._history.look_at_body(key, message.body)
         if hash_of(key) % 11 == 0 and key not in self._left:
             self._left.add(key)

@@ -95,7 +95,7 @@ from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
-from rocketq.remoting import Connection, RemotingClient
+from rocketq.remoting import Connection, RemotingClient, RemotingClientConfig
 from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
 from rocketq.remoting.access.settings import signing_hooks
@@ -316,7 +316,12 @@ class Broker:
         location.on_change(lambda: follower.follow(location.log_address))
         follower.follow(location.log_address)
         live.on_change(lambda before, after: follower.configure(live.store))
-        controllers_client = RemotingClient(hooks=signing_hooks(config), tls=client_tls(config))
+        # A controller takes the end of a connection for the end of the broker.
+        controllers_client = RemotingClient(
+            RemotingClientConfig(client_close_socket_if_timeout=False),
+            hooks=signing_hooks(config),
+            tls=client_tls(config),
+        )
         controllers = Controllers(controllers_client, lambda: live.broker.controllers)
         controlled = ControlledRole(
             *(live, store, roles, location, follower, controllers, clock, self.address),

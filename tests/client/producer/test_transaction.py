@@ -101,6 +101,34 @@ async def test_a_broker_asks_about_what_it_did_not_hear_of() -> None:
         assert stored.body == b"fails"
 
 
+@pytest.mark.parametrize("creates_topics", ["true", "false"])
+async def test_a_producer_is_asked_what_an_earlier_one_left_before_it_sends_anything(
+    creates_topics: str,
+) -> None:
+    settings = {
+        "transactionCheckInterval": "100",
+        "transactionTimeOut": "50",
+        "autoCreateTopicEnable": creates_topics,
+    }
+    with LocalBroker(settings) as broker:
+        topic = broker.create_topic()
+        async with TransactionProducer(
+            "group",
+            namesrv=broker.namesrv,
+            execute=lambda message, argument: None,
+            check=lambda message: None,
+        ) as first:
+            await first.send_in_transaction(Message(topic, b"left open"))
+        async with TransactionProducer(
+            "group",
+            namesrv=broker.namesrv,
+            topics=() if creates_topics == "true" else topic,
+            check=lambda message: TransactionState.COMMIT,
+        ):
+            (stored,) = await asyncio.to_thread(broker.wait_for_messages, topic, 1)
+        assert stored.body == b"left open"
+
+
 async def test_a_check_that_fails_is_made_again() -> None:
     with LocalBroker({"transactionCheckInterval": "100", "transactionTimeOut": "50"}) as broker:
         topic = broker.create_topic()

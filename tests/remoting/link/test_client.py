@@ -109,6 +109,54 @@ async def test_a_call_that_is_not_answered_times_out_and_leaves_nothing_behind(
         await client.call(address, Command.request(2))
 
 
+async def test_a_connection_that_is_silent_for_the_time_of_a_call_gets_no_further_ones(
+    client: RemotingClient,
+) -> None:
+    """Its other end may be gone without a word, and nobody would tell for a quarter of an hour."""
+    held: list[tuple[Command, Connection]] = []
+
+    def hold(request: Command, connection: Connection) -> None:
+        held.append((request, connection))
+
+    async with serving({1: swallow, 2: echo, 3: hold}) as (server, _):
+        address = address_of(server)
+        silent = await client.connect(address)
+        patient = asyncio.ensure_future(client.call(address, Command.request(3), timeout_s=30))
+        with pytest.raises(RequestTimeout):
+            await client.call(address, Command.request(1), timeout_s=1)
+        assert client.connection_to(address) is None
+        await client.call(address, Command.request(2))
+        assert server.accepted_count == 2
+        # Whoever still waits may get his answer; then it is closed.
+        ((request, connection),) = held
+        connection.send(request.reply(body=b"late"))
+        assert (await patient).body == b"late"
+        await asyncio.wait_for(silent.closed(), 30)
+        assert client.connection_count == 1
+
+
+async def test_a_connection_on_which_others_are_answered_stays(client: RemotingClient) -> None:
+    async with serving({1: swallow, 2: echo}) as (server, _):
+        address = address_of(server)
+        connection = await client.connect(address)
+        unanswered = asyncio.ensure_future(client.call(address, Command.request(1), timeout_s=1))
+        await asyncio.sleep(0)
+        await client.call(address, Command.request(2))
+        with pytest.raises(RequestTimeout):
+            await unanswered
+        assert client.connection_to(address) is connection
+
+
+async def test_a_client_can_be_told_to_keep_silent_connections() -> None:
+    client = RemotingClient(RemotingClientConfig(client_close_socket_if_timeout=False))
+    async with serving({1: swallow}) as (server, _):
+        connection = await client.connect(address_of(server))
+        with pytest.raises(RequestTimeout):
+            await client.call(address_of(server), Command.request(1), timeout_s=1)
+        assert client.connection_to(address_of(server)) is connection
+    await client.close()
+
+
 async def test_late_answers_are_dropped(client: RemotingClient) -> None:
     held: list[tuple[Command, Connection]] = []
 

@@ -297,8 +297,9 @@ class ControlledRole:
         try:
             epoch, decision = await self._recorded()
         except RequestTimeout:
-            if self.reign is not None and not self.reign.lease.is_held:
+            if self.reign is None or not self.reign.lease.is_held:
                 # It may hear us and not be heard. As long as it does, it elects nobody else.
+                # Or it has forgotten this connection.
                 self._controllers.leave()
             raise
         if decision is None:

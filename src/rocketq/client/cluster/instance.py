@@ -165,6 +165,8 @@ class ClientInstance:
         if producer.group in self._producers:
             raise GroupInUse("producer", producer.group, self.client_id)
         self._producers[producer.group] = producer
+        for topic in producer.announced_topics():
+            self.refresh_route_soon(topic)
 
     async def unregister_producer(self, group: str) -> None:
         """Forget a producer group, here and at every broker."""
@@ -308,7 +310,8 @@ class ClientInstance:
 
     async def refresh_routes(self) -> None:
         """Ask for every topic in use; a NameServer that is away changes nothing."""
-        await self._refresh({*self.routes.topics(), *self._consumed_topics()})
+        announced = [t for each in self._producers.values() for t in each.announced_topics()]
+        await self._refresh({*self.routes.topics(), *self._consumed_topics(), *announced})
 
     async def _refresh(self, topics: Iterable[str]) -> None:
         for topic in topics:

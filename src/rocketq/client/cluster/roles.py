@@ -18,6 +18,10 @@ class ProducerRole(Protocol):
     @property
     def group(self) -> str: ...
 
+    def announced_topics(self) -> Iterable[str]:
+        """Whose brokers are to know of the group before anything is sent to them."""
+        ...
+
     def check_transaction(
         self, header: CheckTransactionState, message: MessageExt, address: str
     ) -> None:

@@ -93,6 +93,10 @@ class Producer(AsyncLife):
         """The id by which brokers know this client."""
         return self._started().client_id
 
+    def announced_topics(self) -> Iterable[str]:
+        """Whose brokers have to know of this producer before anything is sent to them: none."""
+        return ()
+
     async def start(self) -> None:
         """Get ready to send. Connections are made when there is something to send."""
         if self._closed:

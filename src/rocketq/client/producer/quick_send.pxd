@@ -40,6 +40,7 @@ cdef class QuickSend:
     cdef readonly bytes body
     cdef readonly object choice
     cdef readonly double deadline
+    cdef readonly Py_ssize_t reads
 
     @cython.locals(result=SendResultType)
     cpdef complete(self, CommandType response)

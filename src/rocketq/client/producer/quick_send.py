@@ -90,6 +90,7 @@ class QuickSend:
     body: bytes
     choice: QueueChoice | None
     deadline: float
+    reads: int
 
     def leave(self) -> None:
         self._bucket.pop(self.opaque, None)
@@ -109,7 +110,7 @@ class QuickSend:
 
     def expire(self) -> None:
         connection = self.lane.connection
-        connection.forget(self.opaque)
+        connection.expired(self.opaque, self.reads)
         self.fail(RequestTimeout(f"no answer from {connection.peer_address} in time"))
 
 
@@ -207,6 +208,7 @@ class QuickSends:
         waiting.body = body
         waiting.choice = choice
         waiting.deadline = now + self._budget_s
+        waiting.reads = lane.connection.reads
         if not lane.connection.start_frame(opaque, head, body, waiting):
             return None
         self._bucket[opaque] = waiting

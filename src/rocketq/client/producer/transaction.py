@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, Unpack
@@ -34,7 +34,7 @@ from rocketq.common.errors import RocketqError
 from rocketq.message.flags import SysFlag
 from rocketq.message.ids import parse_offset_message_id
 from rocketq.message.message import Message, MessageExt
-from rocketq.message.names import unwrap_namespace
+from rocketq.message.names import unwrap_namespace, wrap_namespace
 from rocketq.message.properties.codec import PropertyName
 from rocketq.remoting.headers import CheckTransactionState, EndTransaction
 
@@ -121,6 +121,7 @@ class TransactionProducer(Producer):
         *,
         execute: LocalTransaction | None = None,
         check: TransactionCheck | None = None,
+        topics: Iterable[str] = (),
         threads: int = 8,
         **options: Unpack[ProducerOptions],
     ) -> None:
@@ -129,11 +130,19 @@ class TransactionProducer(Producer):
         group: names the application; brokers ask any of its members about transactions.
         execute: the local transaction; or use the decorator `on_execute`.
         check: looks up what became of a transaction; or use the decorator `on_check`.
+        topics: whose brokers may ask before anything is sent, beside those that create topics.
         threads: how many plain functions may run at a time.
         """
         super().__init__(group, **options)
         if threads < 1:
             raise InvalidSettings(f"threads must be at least 1, not {threads}")
+        if isinstance(topics, str):
+            topics = (topics,)
+        namespace = self.config.namespace
+        self._announced = {
+            self.config.template_topic,
+            *(wrap_namespace(namespace, topic) for topic in topics),
+        }
         self._execute: LocalTransaction | None = None
         self._check: TransactionCheck | None = None
         if execute is not None:
@@ -155,6 +164,10 @@ class TransactionProducer(Producer):
         check_takes(function, "message", what="a transaction check")
         self._check = function
         return function
+
+    def announced_topics(self) -> Iterable[str]:
+        """Whose brokers have to know of this producer: they may ask what an earlier one left."""
+        return self._announced
 
     async def start(self) -> None:
         """Get ready; brokers must know the group before they can ask it."""

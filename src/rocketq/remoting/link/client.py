@@ -47,6 +47,9 @@ class RemotingClientConfig:
     client_channel_max_idle_time_seconds: int = 120
     client_oneway_semaphore_value: int = 65535
     client_async_semaphore_value: int = 65535
+    client_close_socket_if_timeout: bool = True
+    """Whether no more calls are made on a connection that stays silent for the whole time of
+    one. RocketMQ closes it at once, and even if other answers came."""
     frame_max_length: int = FRAME_LIMIT
     write_buffer_high_water_mark: int = 4 * 1024 * 1024
     handlers_per_connection: int = 1024
@@ -233,7 +236,8 @@ class RemotingClient:
             deadlines=self._deadlines,
             limits=self._limits(),
             calling_hooks=self._hooks,
-            on_go_away=self._retire,
+            on_go_away=self._sent_away,
+            on_silence=self._doubt if self._config.client_close_socket_if_timeout else None,
         )
         try:
             host, port = split_address(address)
@@ -281,13 +285,24 @@ class RemotingClient:
         if self._connections.get(address) is connection:
             del self._connections[address]
 
-    def _retire(self, connection: Connection) -> None:
-        """Its server is about to stop: make no more calls on it, let those under way end."""
-        if self._connections.get(connection.peer_address) is connection:
+    def _sent_away(self, connection: Connection) -> None:
+        """Its server is about to stop."""
+        if self._retire(connection):
             logger.info("%s asks to go away", connection.peer_address)
-            del self._connections[connection.peer_address]
-            self._retired.add(connection)
-            connection.close_when_answered()
+
+    def _doubt(self, connection: Connection) -> None:
+        """Its server has been silent; it may not know this connection any more."""
+        if self._retire(connection):
+            logger.info("%s is silent: the next call makes a new connection", connection)
+
+    def _retire(self, connection: Connection) -> bool:
+        """Make no more calls on a connection, let those under way end; False if it was before."""
+        if self._connections.get(connection.peer_address) is not connection:
+            return False
+        del self._connections[connection.peer_address]
+        self._retired.add(connection)
+        connection.close_when_answered()
+        return True
 
     def _check_pending(self) -> None:
         pending = sum([each.pending_calls for each in self._connections.values()])

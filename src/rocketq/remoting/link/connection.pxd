@@ -25,6 +25,7 @@ cdef class Connection:
     cdef public tuple local
     cdef public int idle_rounds
     cdef public Py_ssize_t unsent_before
+    cdef public Py_ssize_t reads
     cdef readonly object deadlines
     cdef object _limits
     cdef Py_ssize_t _frame_limit
@@ -33,6 +34,7 @@ cdef class Connection:
     cdef tuple _calling_hooks
     cdef object _on_connect
     cdef object _on_go_away
+    cdef object _on_silence
     cdef list _close_callbacks
     cdef object _loop
     cdef readonly object _transport

@@ -57,6 +57,9 @@ _TURN_SIZE = 1024 * 1024
 # How long a peer that was told goodbye may take to hang up.
 _LINGER_S = 0.5
 
+# Who waits for less says nothing about a peer that does not answer.
+_PATIENCE_S = 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
@@ -95,11 +98,13 @@ class Connection:
         calling_hooks: Sequence[RpcHook] = (),
         on_connect: Callable[["Connection"], None] | None = None,
         on_go_away: Callable[["Connection"], None] | None = None,
+        on_silence: Callable[["Connection"], None] | None = None,
         meter: RequestMeter | None = None,
     ) -> None:
         """`hooks` look at what the peer asks, `calling_hooks` at what the peer is asked.
 
         They are never the same: what lets strangers in has no say in what we tell them.
+        `on_silence` is called when a request got no answer in time, and nothing else came either.
         """
         self.attributes: dict[str, Any] = {}
         self.peer: tuple[str, int] = ("", 0)
@@ -107,6 +112,7 @@ class Connection:
         self.local: tuple[str, int] = ("", 0)
         self.idle_rounds = 0  # counted by the idle scan, set back by signs of life
         self.unsent_before = 0  # at the idle scan's last round
+        self.reads = 0  # how often anything came
         self.deadlines = deadlines  # where whoever waits enters when to give up
         self._limits = limits
         self._frame_limit = limits.frame_limit
@@ -115,6 +121,7 @@ class Connection:
         self._calling_hooks = tuple(calling_hooks)
         self._on_connect = on_connect
         self._on_go_away = on_go_away
+        self._on_silence = on_silence
         self._close_callbacks: list[Callable[[Connection], None]] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -250,7 +257,8 @@ class Connection:
             future,
             self.deadlines.bucket(timeout_s),
             peer_address=self.peer_address,
-            forget=self.forget,
+            reads=self.reads if timeout_s >= _PATIENCE_S else -1,
+            expired=self.expired,
             look_at=self._run_response_hooks if self._calling_hooks else None,
         )
         if self._stops:
@@ -266,6 +274,8 @@ class Connection:
         """
         pending = self._pending
         if self._is_write_paused or self.is_closing or len(pending) >= self._limits.calls:
+            return False
+        if self._closes_when_answered:
             return False
         pending[opaque] = waiting
         self._out.append(head)
@@ -294,6 +304,16 @@ class Connection:
             waiting.leave()
             if self._closes_when_answered and not self._pending:
                 self.close()
+
+    def expired(self, opaque: int, reads: int) -> None:
+        """The time for an answer is up; `reads` is what it was when the request was sent.
+
+        A peer that says nothing at all may be gone without a word, and the system would go on
+        for many minutes to send again what it does not confirm.
+        """
+        self.forget(opaque)
+        if reads == self.reads and self._on_silence is not None:
+            self._on_silence(self)
 
     async def writable(self) -> None:
         """Wait until the peer has read most of what it was sent."""
@@ -396,6 +416,7 @@ class Connection:
 
     def data_received(self, data: bytes) -> None:
         self.idle_rounds = 0
+        self.reads += 1
         if self._is_finished:
             return
         splitter = self._splitter

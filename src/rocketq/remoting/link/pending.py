@@ -31,7 +31,15 @@ class Waiting(Protocol):
 class PendingCall:
     """A call whose answer goes to a future."""
 
-    __slots__ = ("_bucket", "_forget", "_look_at", "_peer_address", "future", "request")
+    __slots__ = (
+        "_bucket",
+        "_expired",
+        "_look_at",
+        "_peer_address",
+        "_reads",
+        "future",
+        "request",
+    )
 
     def __init__(
         self,
@@ -40,15 +48,20 @@ class PendingCall:
         bucket: Bucket,
         *,
         peer_address: str,
-        forget: Callable[[int], None],
+        reads: int,
+        expired: Callable[[int, int], None],
         look_at: Callable[[Command, Command], None] | None,
     ) -> None:
-        """`look_at` sees request and response, and may raise what the caller gets instead."""
+        """`look_at` sees request and response, and may raise what the caller gets instead.
+
+        `expired` is told its number and `reads`.
+        """
         self.request = request
         self.future = future
         self._bucket = bucket
         self._peer_address = peer_address
-        self._forget = forget
+        self._reads = reads
+        self._expired = expired
         self._look_at = look_at
         bucket[id(self)] = self
 
@@ -71,7 +84,7 @@ class PendingCall:
             self.future.set_exception(error)
 
     def expire(self) -> None:
-        self._forget(self.request.opaque)
+        self._expired(self.request.opaque, self._reads)
         self.fail(
             RequestTimeout(
                 f"no answer from {self._peer_address} to request {self.request.code} in time"
