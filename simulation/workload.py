@@ -210,10 +210,10 @@ class Workload:
         if hash_of(key) % 11 == 0 and key not in self._left:
             self._left.add(key)
             return
+        popped.may_be_acked = True  # as soon as it is asked for, also by one that dies meanwhile
         try:
             await consumer.ack(message)
         except RocketqError:
-            popped.may_be_acked = True
             return
         popped.acked_s = self._now_s
 

@@ -80,7 +80,7 @@ def test_a_blocking_class_has_the_methods_of_its_twin(name: str) -> None:
     assert issubclass(blocking, Face)
     inner = {  # for the SDK itself, or with a form of their own
         *("config", "check_transaction", "inner", "send_half", "settle", "local_transaction"),
-            "announced_topics",
+        "announced_topics",
     }
     wanted = {attribute for attribute in dir(twin) if not attribute.startswith("_")} - inner
     assert wanted <= set(dir(blocking))

@@ -82,3 +82,23 @@ async def test_a_disk_that_refuses_is_logged_and_tried_again(
     await file.close()
 
     assert (blocker / "table.json").read_bytes() == b"content"
+
+
+async def test_a_copy_is_written_when_what_it_speaks_of_is_on_the_disk(tmp_path: Path) -> None:
+    table = [1]
+    answers = [True, False]
+    file = TableFile(tmp_path / "table.json", lambda: str(table[0]).encode())
+
+    async def log_is_flushed() -> bool:
+        table[0] += 1  # while the disk is waited for
+        return answers.pop(0)
+
+    file.after = log_is_flushed
+    file.save()
+    await file.saved()
+    assert (tmp_path / "table.json").read_bytes() == b"1"
+
+    file.save()
+    await file.saved()
+    assert (tmp_path / "table.json").read_bytes() == b"1"
+    assert file.is_stale

@@ -494,6 +494,7 @@ class Broker:
             )
         for table in (topics, groups, offsets, modes, scheduled, ordered, directory):
             table.load()
+        offsets.keep_behind(store.flush_log)
         make_users(config, directory, accounts)
 
         async with (

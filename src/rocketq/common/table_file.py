@@ -7,7 +7,7 @@ one more write. Whoever must not answer before a change is safe waits for `saved
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,9 @@ class TableFile:
 
     def __init__(self, path: Path, encode: Callable[[], bytes | Callable[[], Content]]) -> None:
         """`encode` gives the content, or a function that makes it from a copy, in a thread."""
+        self.after: Callable[[], Awaitable[bool]] | None = None
+        """What has to be on the disk before a copy is written that speaks of it; False: it does
+        not get there, and nothing is written."""
         self._path = path
         self._encode = encode
         self._is_stale = False
@@ -72,6 +75,9 @@ class TableFile:
             while self._is_stale:
                 self._is_stale = False
                 content = self._encode()
+                if self.after is not None and not await self.after():
+                    self._is_stale = True
+                    return
                 try:
                     await asyncio.to_thread(self._write_content, content)
                 except OSError:

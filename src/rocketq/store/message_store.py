@@ -479,6 +479,11 @@ class MessageStore(StoredMessages):
         await self._derived.flush()
         return not self._flush.has_failed
 
+    async def flush_log(self) -> bool:
+        """Make every message durable that is in the log now; False: the disk has failed."""
+        await self._flush.flush()
+        return not self._flush.has_failed
+
     @property
     def flushed_position(self) -> int:
         return self._log.flushed

@@ -1,5 +1,6 @@
 """Consumer offsets: how far groups have read, in memory and on disk."""
 
+import errno
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rocketq.remoting import Command, ResponseCode
 from rocketq.remoting.headers import CloneGroupOffset, QueryConsumerOffset, UpdateConsumerOffset
 from tests.broker.golden import config_file
 from tests.broker.harness import running_broker
+from tests.store.disks import FaultyDisk
 
 
 def offsets_in(folder: Path) -> ConsumerOffsets:
@@ -192,6 +194,25 @@ def test_a_copy_costs_little_and_never_changes(tmp_path: Path) -> None:
     assert "topic@group-3" not in second
     assert offsets.query("group-0", "topic", 0) == 5
     assert offsets.stored("group-3", "topic") == {7: 6}
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+async def test_progress_is_written_behind_the_log(tmp_path: Path, is_failing: bool) -> None:
+    """Else a loss of power takes messages that groups, pops or transactions have gone on from."""
+    disk = FaultyDisk()
+    async with running_broker(tmp_path, disk=disk, flush_interval_commit_log=60_000) as broker:
+        await broker.send("topic")
+        await broker.heartbeat(topic="topic")
+        if is_failing:
+            disk.fail("sync", errno.EIO, only="commitlog")
+        update = UpdateConsumerOffset(
+            consumer_group="group", topic="topic", queue_id=0, commit_offset=1
+        )
+        assert (await broker.call(Command.request(update))).code == 0
+    saved = tmp_path / "config" / "consumerOffset.json"
+    assert saved.exists() is not is_failing
+    if not is_failing:
+        assert json.loads(saved.read_bytes())["offsetTable"]["topic@group"] == {"0": 1}
 
 
 async def test_offsets_are_not_cloned_for_groups_without_end(tmp_path: Path) -> None:

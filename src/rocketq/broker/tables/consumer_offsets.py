@@ -17,7 +17,7 @@ change, and no more come.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -249,6 +249,14 @@ class ConsumerOffsets:
     def load(self) -> None:
         """Read the file, or its backup. Raises when there is one that cannot be read."""
         self._file.load(self._decode)
+
+    def keep_behind(self, flush_log: Callable[[], Awaitable[bool]]) -> None:
+        """Write nothing that is ahead of the log on the disk.
+
+        What pops, transactions and revivals have moved on from is done by other messages. A loss
+        of power could take those, and nobody would do it again.
+        """
+        self._file.after = flush_log
 
     def save(self) -> None:
         """Write the file if anything has changed since the last time."""
