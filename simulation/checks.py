@@ -250,6 +250,8 @@ def everything_is_popped(history: History, shape: Shape) -> Iterator[str]:
     done = {
         popped.key for popped in history.pops if popped.acked_s is not None or popped.may_be_acked
     }
+    if history.has_damaged_notes:
+        return  # what was popped is a message, too, and there is no other copy of it
     if shape is Shape.ASYNC_FLUSH and _any_power_loss(history):
         return  # receipts and progress are messages and files, too
     for queue, messages in history.final.items():
@@ -261,7 +263,7 @@ def everything_is_popped(history: History, shape: Shape) -> Iterator[str]:
 
 def nothing_acknowledged_is_popped_again(history: History, shape: Shape) -> Iterator[str]:
     """A popped message that was acknowledged in time comes again only after a crash."""
-    if shape is Shape.ELECTED or history.damaged:
+    if shape is Shape.ELECTED or history.damaged or history.has_damaged_notes:
         return
     stored = _spots_of_keys(history)
     done: dict[str, tuple[float, float]] = {}

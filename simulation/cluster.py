@@ -176,7 +176,9 @@ class Cluster:
         if not records:
             return
         path, at, record = self.chance.choice(records)
-        self.history.damaged |= {key for key in self.history.sends if key.encode() in record}
+        keys = {key for key in self.history.sends if key.encode() in record}
+        self.history.damaged |= keys
+        self.history.has_damaged_notes |= not keys
         self.disk(name).flip_bit(path, at + self.chance.randrange(_BODY_AT, _body_end(record)))
 
     # What happens to them

@@ -112,6 +112,8 @@ class History:
     dead_letters: list[str] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)
     """Messages in whose record a bit was flipped."""
+    has_damaged_notes: bool = False
+    """Whether a bit was flipped in what the broker has noted of pops or transactions."""
     logs_differ: list[str] = field(default_factory=list)
     """Brokers whose log is not that of their master."""
     slave_fault: str = ""

@@ -130,8 +130,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.network.listen(protocol_factory, port)
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on where it lies in memory."""
+
+    _count = 0
+
+    def __init__(self, coroutine: Any, **how: Any) -> None:
+        _Task._count += 1
+        self._number = _Task._count
+        super().__init__(coroutine, **how)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> asyncio.Task[Any]:
-    task = asyncio.Task(coroutine, loop=loop, **how)
+    task = _Task(coroutine, loop=loop, **how)
     context = how.get("context")
     process: Process | None = current.get() if context is None else context.get(current)
     if process is not None:

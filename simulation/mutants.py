@@ -194,10 +194,10 @@ def forget_decisions() -> None:
 def deliver_levels_early() -> None:
     """A message with a delay level waits half of its time."""
 
-    def due_ms(level: Any, delivery_ms: int, now_ms: int) -> int:
+    def due_ms(self: Any, level: Any, offset: int, delivery_ms: int, now_ms: int) -> int:
         return delivery_ms - int(level.delay_ms) // 2
 
-    ScheduledMessages._due_ms = staticmethod(due_ms)  # type: ignore[method-assign]
+    ScheduledMessages._due_ms = due_ms  # type: ignore[method-assign]
 
 
 def deliver_timed_early() -> None:

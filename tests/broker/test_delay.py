@@ -149,15 +149,27 @@ async def test_every_due_level_gets_its_turn(tmp_path: Path, clock: ManualClock)
         assert len(services.bodies("second")) == 400
 
 
-async def test_a_clock_set_back_delivers_at_once(tmp_path: Path, clock: ManualClock) -> None:
+@pytest.mark.parametrize("back_ms", [700, 3_600_000])
+async def test_with_another_clock_nothing_comes_early_or_waits_longer_than_its_level(
+    tmp_path: Path, clock: ManualClock, back_ms: int
+) -> None:
+    """It was set back, or is that of the next master."""
     async with opened(tmp_path, clock) as services:
-        services.put("orders", DELAY="3")
-        clock.set_wall(clock.now_ms() - 3_600_000)
+        services.put("orders", b"first", DELAY="3")
+        clock.advance(100)
+        services.put("orders", b"second", DELAY="3")
+        clock.set_wall(clock.now_ms() - back_ms)
 
         services.scheduled.start()
+        clock.advance(9_800)
         drain(services)
-
-        assert len(services.read("orders")) == 1
+        assert services.bodies("orders") == []
+        clock.advance(200)
+        drain(services)
+        assert services.bodies("orders") == [b"first"]
+        clock.advance(100)
+        drain(services)
+        assert services.bodies("orders") == [b"first", b"second"]
 
 
 async def test_nothing_is_lost_or_doubled_over_a_clean_stop(

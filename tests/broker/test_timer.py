@@ -393,6 +393,29 @@ async def test_a_crash_loses_no_timer(
         assert {int(body) for body in services.bodies("orders")} == set(range(len(delays)))
 
 
+async def test_timers_survive_a_crash_after_the_clock_was_set_back(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path / "store", clock) as services:
+        services.timers.load()
+        clock.advance(600_000)
+        drain(services)
+        clock.set_wall(NOW)
+        services.put("orders", b"later", TIMER_DELAY_SEC="12")
+        drain(services)
+        await services.store.flush()
+        await services.timers._save()
+        services.put("orders", b"sooner", TIMER_DELAY_SEC="5")
+        drain(services)
+        _copy(tmp_path / "store", tmp_path / "copy")
+    async with opened(tmp_path / "copy", clock) as services:
+        services.timers.load()
+        for _ in range(15):
+            clock.advance(1_000)
+            drain(services)
+        assert services.bodies("orders") == [b"sooner", b"later"]
+
+
 async def test_the_first_timers_survive_a_crash_before_anything_was_saved(
     tmp_path: Path, clock: ManualClock
 ) -> None:

@@ -128,7 +128,7 @@ def test_replay_finds_every_chain_that_is_still_in_the_log(
     log = opened_log(folder / "timerlog")
     recovered = TimerWheel(folder / "timerwheel", 1_000, Disk())
     recovered.load()
-    last = replay(log, recovered, flushed, 0, lambda unit: True)
+    last, _ = replay(log, recovered, flushed, 0, lambda unit: True)
 
     assert (last.position if last else -1) == kept - 1
     for index in range(10):
@@ -153,10 +153,29 @@ def test_slots_that_were_delivered_are_not_filled_again(tmp_path: Path) -> None:
     log.write()
     wheel = TimerWheel(tmp_path / "timerwheel", 1_000, Disk())
 
-    replay(log, wheel, 0, 8_000, lambda unit: True)
+    _, read_ms = replay(log, wheel, 0, 8_000, lambda unit: True)
 
+    assert read_ms == 8_000
     assert wheel.get(5_000) is None
     assert wheel.get(9_000) == Slot(52, 52, 1)
+
+
+def test_slots_that_were_filled_after_the_progress_was_written_count(tmp_path: Path) -> None:
+    """The clock was set back: they lie before those that were delivered."""
+    log = opened_log(tmp_path / "timerlog")
+    log.truncate(0)
+    log.add(unit(6_000))
+    log.add(unit(9_000))
+    log.add(unit(5_000))
+    log.write()
+    wheel = TimerWheel(tmp_path / "timerwheel", 1_000, Disk())
+
+    _, read_ms = replay(log, wheel, 52, 8_000, lambda unit: True, placed_since=52)
+
+    assert read_ms == 5_000
+    assert wheel.get(6_000) is None
+    assert wheel.get(9_000) == Slot(52, 52, 1)
+    assert wheel.get(5_000) == Slot(104, 104, 1)
 
 
 def test_a_slot_of_another_round_of_the_wheel_is_empty(tmp_path: Path) -> None:

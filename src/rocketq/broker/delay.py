@@ -71,7 +71,16 @@ def delay_level(properties: bytes) -> int:
 class _Level:
     """How far one level has been delivered, and when its head is due."""
 
-    __slots__ = ("delay_ms", "due_ms", "is_known", "is_watched", "number", "offset")
+    __slots__ = (
+        "delay_ms",
+        "due_ms",
+        "is_known",
+        "is_watched",
+        "number",
+        "offset",
+        "shift_ms",
+        "shifted_until",
+    )
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number = number
@@ -80,6 +89,8 @@ class _Level:
         self.due_ms: int | None = None  # None: nothing waits here
         self.is_known = False  # whether anything was ever delivered or waiting
         self.is_watched = False  # whether somebody looks for the first message to arrive
+        self.shift_ms = 0  # how much sooner those come that are before `shifted_until`
+        self.shifted_until = 0
 
     @property
     def queue_id(self) -> int:
@@ -203,7 +214,7 @@ class ScheduledMessages:
         level.offset = max(level.offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id))
         entries = self._store.entries(SCHEDULE_TOPIC, level.queue_id, level.offset, limit)
         for entry in entries:
-            due_ms = self._due_ms(level, entry.tags_code, now_ms)
+            due_ms = self._due_ms(level, level.offset, entry.tags_code, now_ms)
             if due_ms > now_ms:
                 level.due_ms = due_ms
                 return looked_at
@@ -279,7 +290,7 @@ class ScheduledMessages:
         now_ms = self._clock.now_ms()
         level.due_ms = None
         for entry in self._store.entries(SCHEDULE_TOPIC, level.queue_id, level.offset, 1):
-            level.due_ms = self._due_ms(level, entry.tags_code, now_ms)
+            level.due_ms = self._due_ms(level, level.offset, entry.tags_code, now_ms)
         if (
             self._loop is not None
             and level.due_ms is None
@@ -289,11 +300,19 @@ class ScheduledMessages:
             level.is_watched = True
             self._loop.call_later(_LOOK_AGAIN_S, self._wake, level)
 
-    @staticmethod
-    def _due_ms(level: _Level, delivery_ms: int, now_ms: int) -> int:
-        # Nothing waits longer than its level says. A later time means that the clock was
-        # set back or the level shortened since: it counts as due.
-        return now_ms if delivery_ms > now_ms + level.delay_ms else delivery_ms
+    def _due_ms(self, level: _Level, offset: int, delivery_ms: int, now_ms: int) -> int:
+        """When a message is due by the clock as it is now.
+
+        Nothing waits longer from now on than its level says. A later time means that the clock
+        was set back since, or that another master had another one, or that the level was
+        shortened: all that wait then come sooner by as much, and none of them at once.
+        """
+        shift_ms = level.shift_ms if offset < level.shifted_until else 0
+        beyond_ms = delivery_ms - now_ms - level.delay_ms
+        if beyond_ms > shift_ms:
+            shift_ms = level.shift_ms = beyond_ms
+            level.shifted_until = self._store.max_offset(SCHEDULE_TOPIC, level.queue_id)
+        return delivery_ms - shift_ms
 
     # The timer
 

@@ -253,10 +253,6 @@ class MessageStore(StoredMessages):
         await enter(running("store removal of deleted queues", self._removal.run))
         await enter(running("store flush of queues", self._derived.run))
         await enter(running("store flush of the log", self._flush.run))
-        if self.recovery.lost_from is not None and self._is_copy:
-            # A master steps over what the power took. Of a copy it would say that it has
-            # everything up to its end; what lies behind the gap, others have as well.
-            await self._cut(self.recovery.lost_from, "the power took what comes next")
         logger.info(
             "store %s is open: log %d to %d, %d queues",
             self.config.root,
@@ -291,7 +287,10 @@ class MessageStore(StoredMessages):
             crashed=crashed,
             table=take_queue_table(self.config.root),
             unfinished=read_notes(self.config.root),
+            is_copy=self._is_copy,
         )
+        if report.lost_from is not None:
+            self.epochs.cut_at(report.lost_from)
         self._cold.start_from(report.end)
         if report.is_clean:
             self._retention.start_from(self._log.min_offset)

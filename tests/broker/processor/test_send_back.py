@@ -1,5 +1,7 @@
 """Messages given back: when they come again, and when they are dead."""
 
+import errno
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, RequestRejected, ResponseCode, Version
 from rocketq.remoting.bodies.groups import SubscriptionGroupConfig
 from rocketq.remoting.headers import ConsumerSendMsgBack
+from rocketq.store import BrokerRole, FlushDiskType
 from tests.broker.services import Services, opened
+from tests.store.disks import FaultyDisk
 
 GROUP = "GID_orders"
 RETRY, DLQ = retry_topic(GROUP), dlq_topic(GROUP)
@@ -35,6 +39,22 @@ def send_back(
     group: str = GROUP,
     version: int = Version.CURRENT,
 ) -> Command:
+    reply = start_send_back(
+        services, offset, delay_level=delay_level, limit=limit, group=group, version=version
+    )
+    assert isinstance(reply, Command)
+    return reply
+
+
+def start_send_back(
+    services: Services,
+    offset: int,
+    *,
+    delay_level: int = 0,
+    limit: int | None = 16,
+    group: str = GROUP,
+    version: int = Version.CURRENT,
+) -> Command | Awaitable[Command]:
     processor = SendBackProcessor(
         *(services.live, services.retries, services.store, services.writer, services.stats),
         References(),
@@ -263,3 +283,55 @@ async def test_a_dead_message_of_a_topic_nobody_can_read_is_stored(
             message, NOBODY, version=Version.CURRENT, reconsume_times=17, max_reconsume_times=16
         )
         assert message.topic == DLQ
+
+
+# How safe it is
+
+
+async def test_the_answer_comes_when_the_disk_has_it(tmp_path: Path, clock: ManualClock) -> None:
+    """The consumer goes on with it: what a loss of power took would never come again."""
+    sync: dict[str, object] = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+    async with opened(tmp_path, clock, store_settings=sync) as services:
+        offset = services.put("orders")
+        await services.store.flush()
+        answer = start_send_back(services, offset)
+        assert isinstance(answer, Awaitable)
+        assert services.store.unflushed_bytes
+        assert (await answer).code == ResponseCode.SUCCESS
+        assert not services.store.unflushed_bytes
+
+
+async def test_what_the_disk_does_not_take_is_not_given_back(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    disk = FaultyDisk()
+    sync: dict[str, object] = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+    async with opened(tmp_path, clock, store_settings=sync, disk=disk) as services:
+        offset = services.put("orders")
+        await services.store.flush()
+        disk.fail("sync", errno.EIO)
+        answer = start_send_back(services, offset)
+        assert isinstance(answer, Awaitable)
+        with pytest.raises(RequestRejected, match="SERVICE_NOT_AVAILABLE"):
+            await answer
+        disk.mend()
+
+
+@pytest.mark.parametrize("is_elected", [False, True])
+async def test_without_its_copies_it_is_given_back_unless_another_may_become_master(
+    tmp_path: Path, clock: ManualClock, is_elected: bool
+) -> None:
+    options: dict[str, object] = {
+        "broker_role": BrokerRole.SYNC_MASTER,
+        "in_sync_replicas": 2,
+        "slave_timeout": 50,
+    }
+    async with opened(tmp_path, clock, store_settings=options) as services:
+        services.store.is_controlled = is_elected
+        answer = start_send_back(services, services.put("orders"))
+        assert isinstance(answer, Awaitable)
+        if is_elected:
+            with pytest.raises(RequestRejected, match="FLUSH_SLAVE_TIMEOUT"):
+                await answer
+        else:
+            assert (await answer).code == ResponseCode.SUCCESS

@@ -4,9 +4,14 @@ The request names the message by its place in the log; the broker stores it once
 the group's retry topic with the delay level of its number of tries, or in the group's
 dead-letter topic. What its producer said stays as it was; added are the topic it came from
 and the id of its first record.
+
+The consumer goes on with the answer, so that waits until the message is as safe as one that is
+sent, though its record says, as RocketMQ's does, that nobody waits.
 """
 
+import asyncio
 import random
+from collections.abc import Awaitable
 from typing import Final
 
 from rocketq.broker.access.references import References
@@ -29,6 +34,9 @@ _DELAY: Final = PropertyName.DELAY.encode()
 _ORIGIN_MESSAGE_ID: Final = PropertyName.ORIGIN_MESSAGE_ID.encode()
 _RETRY_TOPIC: Final = PropertyName.RETRY_TOPIC.encode()
 _WAIT: Final = PropertyName.WAIT.encode()
+
+# It is stored, and not as safe as wanted.
+_LESS_SAFE: Final = frozenset({PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT})
 
 
 class SendBackProcessor:
@@ -53,7 +61,7 @@ class SendBackProcessor:
     def handlers(self) -> Handlers:
         return {ConsumerSendMsgBack.CODE: self._send_back}
 
-    def _send_back(self, request: Command, connection: Connection) -> Command:
+    def _send_back(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
         refuse_on_slave(self._store)
         header = request.header(ConsumerSendMsgBack)
         group = self._retries.group(header.group, connection)
@@ -94,6 +102,15 @@ class SendBackProcessor:
         self._stats.message_sent_back(header.group, source)
         if is_dead:
             self._stats.message_sent_to_dlq(header.group, source)
+        safe = self._store.durable(result.end)
+        return request.reply() if safe is None else self._reply_when(safe, request)
+
+    async def _reply_when(self, safe: asyncio.Future[PutStatus], request: Command) -> Command:
+        status = await asyncio.shield(safe)  # others wait for the same
+        # One master keeps what is in its log. Of an elected set the next one may not have it.
+        is_kept = status in _LESS_SAFE and not self._store.is_controlled
+        if status is not PutStatus.PUT_OK and not is_kept:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, status.name)
         return request.reply()
 
     def _next_try(self, original: MessageExt, level: int) -> MessageInner:

@@ -24,6 +24,7 @@ since then are delivered again, and nothing is left out.
 import asyncio
 import logging
 import random
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -209,8 +210,10 @@ class TimerMessages:
         if not progress.read_ms:
             self._saved = progress._replace(read_ms=self._read_ms)
             self._begin()
-        last_unit = replay(
-            self._log, self._wheel, progress.log_flushed, self._read_ms, self._is_whole
+        flushed = progress.log_flushed
+        last_unit, self._read_ms = replay(
+            *(self._log, self._wheel, flushed, self._read_ms, self._is_whole),
+            placed_since=flushed if progress.read_ms else sys.maxsize,
         )
         self._synced_to = min(progress.log_flushed, self._log.end)
         self._queue_offset = self._clamped(max(progress.queue_offset, self._after(last_unit)))
@@ -553,7 +556,9 @@ class TimerMessages:
         self._version.advance()
         pages = self._wheel.take_dirty()
         end, since = self._log.end, self._synced_to
-        self._saved = self._progress_at(progress.read_ms, progress.queue_offset, end)
+        # The clock may have been set back while the disk was waited for, and units placed.
+        read_ms = min(progress.read_ms, self._read_ms)
+        self._saved = self._progress_at(read_ms, progress.queue_offset, end)
         try:
             await asyncio.to_thread(self._write, pages, since, self._saved)
             self._synced_to = end

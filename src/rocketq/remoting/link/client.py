@@ -94,7 +94,8 @@ class RemotingClient:
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._backoffs: dict[str, _Backoff] = {}
         self._waiting_oneways = 0
-        self._retired: set[Connection] = set()  # told to go away, still waiting for answers
+        # Those on which no calls are made any more, but some still wait for answers.
+        self._retired: dict[Connection, None] = {}
         self._deadlines: Deadlines | None = None
         self._idle_scan: IdleScan | None = None
         self._closed = False
@@ -281,7 +282,7 @@ class RemotingClient:
         return error
 
     def _lost(self, address: str, connection: Connection) -> None:
-        self._retired.discard(connection)
+        self._retired.pop(connection, None)
         if self._connections.get(address) is connection:
             del self._connections[address]
 
@@ -300,7 +301,7 @@ class RemotingClient:
         if self._connections.get(connection.peer_address) is not connection:
             return False
         del self._connections[connection.peer_address]
-        self._retired.add(connection)
+        self._retired[connection] = None
         connection.close_when_answered()
         return True
 

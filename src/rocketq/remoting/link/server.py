@@ -81,7 +81,7 @@ class RemotingServer:
         self._on_connect = on_connect
         self._on_close = on_close
         self._entrance = Entrance(_entrance_limits(self._config), tls, self._made)
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order in which they came
         self._accepted = 0
         self._listener: asyncio.Server | None = None
         self._deadlines: Deadlines | None = None
@@ -213,14 +213,14 @@ class RemotingServer:
         )
 
     def _connected(self, connection: Connection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._accepted += 1
         connection.on_close(self._closed)
         if self._on_connect is not None:
             self._on_connect(connection)
 
     def _closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         if self._on_close is not None:
             self._on_close(connection)
 

@@ -75,10 +75,12 @@ class LogPass:
         *,
         durable: int = 0,
         vouch: "Callable[[Found], bool] | None" = None,
+        ends_at_loss: bool = False,
     ) -> None:
         """`durable`: everything before it was on the disk once.
 
-        `vouch` knows records that are of this log, whatever their time.
+        `vouch` knows records that are of this log, whatever their time. With `ends_at_loss` the
+        log ends at the first damage behind what is durable, whatever comes after it.
         """
         self.position = start
         """Behind the last record, or behind the last file that is full."""
@@ -88,6 +90,7 @@ class LogPass:
         self._stop = stop
         self._durable = durable
         self._vouch = vouch
+        self._ends_at_loss = ends_at_loss
 
     def _next_segment(self) -> Segment | None:
         """The file to read on in; missing ones are damage."""
@@ -96,10 +99,15 @@ class LogPass:
             if segment is not None:
                 return segment
             following = self._segments.after(self.position)
-            if following is None:
+            if following is None or self._is_end:
                 return None
             self._skip(following.start, "the file is missing")
         return None
+
+    @property
+    def _is_end(self) -> bool:
+        """Whether damage at this place is the end of the log."""
+        return self._ends_at_loss and self.position >= self._durable
 
     def _after_blank(self, segment: Segment) -> bool:
         """The rest of the file is blank: go on in the next, False if there is none.
@@ -114,6 +122,8 @@ class LogPass:
 
     def _resume(self, segment: Segment, reason: str) -> bool:
         """Go on behind damage; False if nothing that can be trusted comes any more."""
+        if self._is_end:
+            return False
         candidate: Segment | None = segment
         start = self.position + 1
         while candidate is not None:
@@ -231,8 +241,11 @@ class LogReplay(LogPass):
         *,
         durable: int = 0,
         vouch: Callable[[Found], bool] | None = None,
+        ends_at_loss: bool = False,
     ) -> None:
-        super().__init__(segments, start, stop, durable=durable, vouch=vouch)
+        super().__init__(
+            segments, start, stop, durable=durable, vouch=vouch, ends_at_loss=ends_at_loss
+        )
         self._replay = replay
 
     def run(self) -> bool:

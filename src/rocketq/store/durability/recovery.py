@@ -68,7 +68,7 @@ class RecoveryReport:
     """Where a torn record was cut off."""
     damages: list[Damage] = field(default_factory=list)
     lost_from: int | None = None
-    """Where damage begins that lies behind what was flushed: there the power took something."""
+    """Where a copy ends, because the power took something there that others have."""
     rebuilt_queues: list[str] = field(default_factory=list)
     set_aside: list[Path] = field(default_factory=list)
     """Where that is kept which lay behind the end and might be missed."""
@@ -98,6 +98,7 @@ class Recovery:
         self._is_crashed = False
         self._table: QueueTable | None = None
         self._unfinished: Sequence[tuple[str, int]] = ()
+        self._ends_at_loss = False
 
     def run(
         self,
@@ -105,11 +106,13 @@ class Recovery:
         crashed: bool,
         table: QueueTable | None = None,
         unfinished: Sequence[tuple[str, int]] = (),
+        is_copy: bool = False,
     ) -> RecoveryReport:
         """Bring everything into a state from which the store can go on.
 
         `table` says what queues had at the last stop. `unfinished` queues were being made
-        again when the store was last open.
+        again when the store was last open. A copy ends where the power took something: it would
+        say that it has everything up to its end. What lies behind the gap, others have as well.
         """
         self._queues.judge = self._judge_entry
         self._table = None if crashed else table
@@ -118,6 +121,7 @@ class Recovery:
         report = RecoveryReport(is_clean=not crashed)
         progress = self._checkpoint.progress
         report.may_lack_its_end = crashed and (progress is None or not progress.is_same_boot)
+        self._ends_at_loss = is_copy and report.may_lack_its_end
         if len(self._log.segments) == 0:
             # Without a log there is nothing that queues and index could point at.
             self._queues.remove_all()
@@ -149,10 +153,6 @@ class Recovery:
                 for damage in report.damages:
                     queue.forget_between(damage.position, damage.end)
         self._dispatcher.position = report.end
-        if report.may_lack_its_end:
-            kept = self._log_kept()
-            lost = [each.position for each in report.damages if kept <= each.position < report.end]
-            report.lost_from = min(lost, default=None)
         return report
 
     def _note_durable(self, report: RecoveryReport) -> None:
@@ -284,6 +284,7 @@ class Recovery:
             replay,
             durable=self._log_kept(),
             vouch=self._is_in_its_queue,
+            ends_at_loss=self._ends_at_loss,
         )
         if not log_pass.run():
             # Nothing can be served without its entries; better not to start.
@@ -367,6 +368,20 @@ class Recovery:
         if any(behind) and behind[4:] != _BLANK_MAGIC:
             logger.warning("the record at %d is torn: cut off", report.end)
             report.cut_from = report.end
+        if self._ends_at_loss:
+            self._cut_index(report)
+
+    def _cut_index(self, report: RecoveryReport) -> None:
+        """Of a copy that ends before records which it had once."""
+        scan = LogPass(self._log.segments, report.end, durable=_NO_END)
+        behind = [each for each in self._log.segments if each.end > report.end]
+        if not any(scan.has_record(each, max(each.start, report.end)) for each in behind):
+            return
+        logger.warning("the log ends at %d: the power took what comes next", report.end)
+        report.lost_from = report.end
+        self._dispatcher.forget_index_file()
+        if self._index is not None:
+            self._index.cut_at(report.end)
 
     def _judge_entry(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> Verdict:
         segment = self._log.segments.find(entry.position)

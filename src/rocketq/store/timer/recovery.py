@@ -5,6 +5,7 @@ Replaying the log from one file before the checkpoint puts back what the wheel m
 that a crash took are placed again by whoever reads the timer topic's queue.
 """
 
+import sys
 from collections.abc import Callable
 
 from rocketq.store.timer.timer_log import UNIT_SIZE, TimerLog, TimerUnit
@@ -17,22 +18,27 @@ def replay(
     flushed: int,
     read_ms: int,
     is_whole: Callable[[TimerUnit], bool],
-) -> TimerUnit | None:
-    """Cut the log behind its last valid unit and set the wheel by it; returns that unit.
+    placed_since: int = sys.maxsize,
+) -> tuple[TimerUnit | None, int]:
+    """Cut the log behind its last valid unit and set the wheel by it.
+
+    Returns that unit, and from which slot on delivering goes on: from `read_ms`, or before it
+    where the clock was set back and units were placed there since that was written.
 
     Behind `flushed` a crash may have torn a unit so that it still looks like one; `is_whole`
     says whether there is such a message in the commit log. Slots before `read_ms` have been
-    delivered: what the log says of them no longer counts.
+    delivered: what the log says of them before `placed_since` no longer counts.
     """
     start = max(log.start, log.file_start(max(flushed - log.file_size, 0)))
-    chains, end, last_unit = _chains(log, start, read_ms, flushed, is_whole)
+    chains, end, last_unit = _chains(log, start, read_ms, flushed, is_whole, placed_since)
     log.truncate(end)
     # Another program may have written the wheel ahead of its log. The chains of such slots are
     # found again from where they begin.
     beyond = wheel.beyond(end)
     starts = [slot.first for slot in beyond.values() if log.start <= slot.first < start]
     if starts:
-        older, _, _ = _chains(log, log.file_start(min(starts)), read_ms, flushed, is_whole)
+        first = log.file_start(min(starts))
+        older, _, _ = _chains(log, first, read_ms, flushed, is_whole, placed_since)
         chains = {slot_ms: older[slot_ms] for slot_ms in beyond if slot_ms in older} | chains
     for slot_ms in beyond:
         wheel.clear(slot_ms)
@@ -41,7 +47,7 @@ def replay(
         if known is not None and known.first < chain.first:
             chain = Slot(known.first, chain.last, max(known.waiting, chain.waiting))
         wheel.put(slot_ms, chain)
-    return last_unit
+    return last_unit, min([read_ms, *chains])
 
 
 def _chains(
@@ -50,6 +56,7 @@ def _chains(
     read_ms: int,
     flushed: int,
     is_whole: Callable[[TimerUnit], bool],
+    placed_since: int,
 ) -> tuple[dict[int, Slot], int, TimerUnit | None]:
     """The slots that the log's units make, where the log ends, and its last unit."""
     chains: dict[int, Slot] = {}
@@ -58,7 +65,7 @@ def _chains(
         if position >= flushed and not is_whole(unit):
             break
         end, last_unit = position + UNIT_SIZE, unit
-        if unit.slot_ms >= read_ms:
+        if unit.slot_ms >= read_ms or position >= placed_since:
             chain = chains.get(unit.slot_ms)
             first, count = (position, 0) if chain is None else (chain.first, chain.waiting)
             chains[unit.slot_ms] = Slot(first, position, count + 1)

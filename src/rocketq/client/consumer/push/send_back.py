@@ -43,6 +43,7 @@ _STORED: Final = frozenset(
         int(ResponseCode.FLUSH_SLAVE_TIMEOUT),
     }
 )
+_SAFE: Final = frozenset({int(ResponseCode.SUCCESS)})
 # The body is copied as it is stored, so what says how to read it is copied too.
 _BODY_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 # What this client added to the message, or what no longer holds for the copy.
@@ -88,11 +89,14 @@ class SendBack:
                 error,
             )
             message.topic = topic
-            await self.send_to_retry_topic(message)
+            # Where it is less safe than wanted it is given back again, the first way.
+            await self.send_to_retry_topic(message, accept=_SAFE)
         finally:
             message.topic = topic
 
-    async def send_to_retry_topic(self, message: MessageExt) -> None:
+    async def send_to_retry_topic(
+        self, message: MessageExt, accept: frozenset[int] = _STORED
+    ) -> None:
         """Send a copy as an ordinary message; its header counts the attempts."""
         topic = retry_topic(self._group)
         times = message.reconsume_times
@@ -119,9 +123,9 @@ class SendBack:
             max_reconsume_times=self._max_reconsume_times,
             batch=False,
         )
-        await self._send(header, message.raw_body)
+        await self._send(header, message.raw_body, accept)
 
-    async def _send(self, header: SendMessageV2, body: bytes) -> None:
+    async def _send(self, header: SendMessageV2, body: bytes, accept: frozenset[int]) -> None:
         """Send to one of the topic's queues, to another broker's when that fails."""
         info = await self._instance.routes.publish_info(header.topic)
         by_broker = {queue.broker_name: queue for queue in _shuffled(info.queues)}
@@ -132,7 +136,7 @@ class SendBack:
                 continue
             request = replace(header, queue_id=queue.queue_id, broker_name=queue.broker_name)
             try:
-                await self._instance.api.invoke(address, request, body, accept=_STORED)
+                await self._instance.api.invoke(address, request, body, accept=accept)
                 return
             except RocketqError as error:
                 failure = error
