@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
-from simulation.process import Process, current
+from simulation.process import Process, TimerCell, current
 
 if TYPE_CHECKING:
     from simulation.network import Network, SimulatedServer
@@ -91,9 +91,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         process = current.get() if context is None else context.get(current)
         if process is None:
             return super().call_at(when, callback, *args, context=context)
-        cell: list[asyncio.Handle] = []
+        cell = TimerCell()
         handle = super().call_at(when, process.run_timer, cell, callback, args, context=context)
-        cell.append(handle)
+        cell.handle = handle
         return handle
 
     def call_soon_threadsafe(  # type: ignore[override]

@@ -44,6 +44,18 @@ class Host:
         return f"<host {self.address}>"
 
 
+class TimerCell:
+    """Knows the handle of a timer that has it among its arguments.
+
+    Handles are compared with all their arguments: no other cell is equal to this one.
+    """
+
+    __slots__ = ("handle",)
+
+    def __init__(self) -> None:
+        self.handle: asyncio.Handle | None = None
+
+
 class Process:
     """One run of a program."""
 
@@ -102,7 +114,7 @@ class Process:
 
     def run_timer(
         self,
-        cell: list[asyncio.Handle],
+        cell: "TimerCell",
         callback: Callable[..., object],
         arguments: tuple[Any, ...],
     ) -> None:
@@ -110,7 +122,7 @@ class Process:
         if not self.is_alive:
             return
         if self.is_stopped:
-            self._due.append((cell[0], callback, arguments, copy_context()))
+            self._due.append((cell.handle, callback, arguments, copy_context()))
             return
         callback(*arguments)
 

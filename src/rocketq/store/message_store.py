@@ -290,7 +290,8 @@ class MessageStore(StoredMessages):
             is_copy=self._is_copy,
         )
         if report.lost_from is not None:
-            self.epochs.cut_at(report.lost_from)
+            # One that began right there stays: others may have what was written in it.
+            self.epochs.cut_at(report.lost_from + 1)
         self._cold.start_from(report.end)
         if report.is_clean:
             self._retention.start_from(self._log.min_offset)

@@ -92,6 +92,12 @@ def test_deleted_files_take_their_reigns_along() -> None:
     assert epochs.entries() == (Epoch(2, 100), Epoch(3, 200))
 
 
+def test_a_reign_that_began_where_the_log_does_is_kept_although_it_is_empty() -> None:
+    epochs = epochs_of((1, 0), (4, 0), (5, 200))
+    epochs.forget_before(0)
+    assert epochs.entries() == (Epoch(1, 0), Epoch(4, 0), Epoch(5, 200))
+
+
 @pytest.mark.parametrize(
     ("own", "own_end", "theirs", "their_end", "common"),
     [

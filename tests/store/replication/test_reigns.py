@@ -228,6 +228,35 @@ async def test_a_kill_finds_the_unconfirmed_end_and_the_next_master_cuts_it(tmp_
         await eventually(lambda: bodies(first) == [b"one", b"two"], "what the master has")
 
 
+async def test_a_reign_of_which_nothing_is_left_is_remembered(tmp_path: Path) -> None:
+    """The power takes all of a log that nobody has confirmed; two others still have it."""
+    async with (
+        node(tmp_path / "1", 1) as first,
+        node(tmp_path / "2", 2) as second,
+        node(tmp_path / "3", 3) as third,
+    ):
+        await first.lead(1, 1, 2, 3)
+        await second.follow(first)
+        await third.follow(first)
+        put(first, b"not confirmed")
+        await equal(first.store, second.store)
+        await equal(first.store, third.store)
+        await third.leave()
+        await first.leave()
+        await first.store._cut(0, "the power took it")
+        first.store.epochs.begin(1, 0)
+        await first.lead(2, 1, 2, 3)
+        await second.follow(first)
+        await eventually(lambda: second.store.max_physical_offset == 0, "the second to follow")
+        put(first, b"kept")
+        await equal(first.store, second.store)
+        await first.leave()
+        await second.lead(3, 2, 3)
+        await third.follow(second)
+        await equal(second.store, third.store)
+        await eventually(lambda: bodies(third) == [b"kept"], "the third to show it")
+
+
 async def test_logs_without_a_common_reign_are_left_alone(tmp_path: Path) -> None:
     async with node(tmp_path / "1", 1) as first, node(tmp_path / "2", 2) as second:
         await first.lead(1, 1)

@@ -97,13 +97,17 @@ class Epochs:
         at = bisect_right(self._starts, position)
         return self._starts[at] if at < len(self._starts) else OPEN_END
 
+    def newest_common(self, other: "Epochs") -> Epoch | None:
+        """The last reign that is in two logs; None if they have none in common."""
+        theirs = set(other._entries)
+        return next((entry for entry in reversed(self._entries) if entry in theirs), None)
+
     def common_end(self, end: int, other: "Epochs", other_end: int) -> int | None:
         """Up to where two logs are the same; None if they have no reign in common."""
-        theirs = set(other._entries)
-        for entry in reversed(self._entries):
-            if entry in theirs:
-                return min(self.end_of(entry), end, other.end_of(entry), other_end)
-        return None
+        entry = self.newest_common(other)
+        if entry is None:
+            return None
+        return min(self.end_of(entry), end, other.end_of(entry), other_end)
 
     # Changes
 
@@ -122,8 +126,13 @@ class Epochs:
             self._replace(kept)
 
     def forget_before(self, position: int) -> None:
-        """The log begins here now: forget the reigns of which nothing is left."""
-        gone = sum(self.end_of(entry) <= position for entry in self._entries)
+        """The log begins here now: forget the reigns of which nothing is left.
+
+        One that began here stays, even if nothing was written in it that is left.
+        """
+        gone = sum(
+            entry.start < position and self.end_of(entry) <= position for entry in self._entries
+        )
         if gone:
             self._replace(self._entries[gone:])
 

@@ -280,12 +280,13 @@ class EpochMasterLink(MasterLink):
     async def _cut_to_fit(self, hello: MasterHello) -> None:
         """Let this log be a beginning of the master's."""
         log = self._log
+        theirs = Epochs(None, hello.epochs)
         if log.is_empty or log.end == 0:
             self._epochs.cut_at(0)
+            self._share(theirs, log.end)
             return
         if not len(self._epochs):
             return  # compared before the connection was made
-        theirs = Epochs(None, hello.epochs)
         common = self._epochs.common_end(log.end, theirs, hello.end)
         if common is None:
             self.divergence = (
@@ -302,8 +303,19 @@ class EpochMasterLink(MasterLink):
         elif common < log.end:
             was_readable = common < log.dispatched
             await log.truncate(common)
+            self._share(theirs, common)
             if was_readable and self._on_cut is not None:
                 self._on_cut()
+
+    def _share(self, theirs: Epochs, end: int) -> None:
+        """Know the reigns that began where this log ends now, if the master does.
+
+        Of the first of them the master may have lost all that was written, and another broker may
+        still have it: that one has no other reign in common with us when we are master.
+        """
+        for entry in theirs.entries():
+            if entry.start == end and entry.number > self._epochs.last_number:
+                self._epochs.begin(*entry)
 
 
 def _spelled(epochs: Epochs) -> str:
