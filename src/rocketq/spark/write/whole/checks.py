@@ -10,6 +10,7 @@ Brokers ask any process of the producer group. The workers of Spark are such as 
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from rocketq.client.blocking.loop_thread import loop_thread
@@ -60,6 +61,10 @@ class Checks:
         checks = cls(await ClientInstance.acquire(client_config(access)), group)
         checks._client.register_producer(checks)
         return checks
+
+    def announced_topics(self) -> Iterable[str]:
+        """None: `introduce` names them."""
+        return ()
 
     async def introduce(self, topic: str) -> None:
         """Let the brokers of a topic know that somebody is here."""
