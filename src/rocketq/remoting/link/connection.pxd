@@ -2,6 +2,7 @@
 
 cimport cython
 
+cimport rocketq.common.ticks as ticks
 from rocketq.remoting.wire.command cimport Command as CommandType
 from rocketq.remoting.link.handling cimport RequestHandling as HandlingType
 from rocketq.remoting.wire.frame cimport FrameSplitter as FrameSplitterType
@@ -12,10 +13,12 @@ cdef int _PEER_DOES_NOT_READ
 cdef int _HANDLERS_BUSY
 cdef int _STOPPING
 cdef int _PUT_OFF
+cdef int _SHARE_USED_UP
 cdef int _RESPONSE
 cdef int _GO_AWAY
 cdef Py_ssize_t _JOINED_SIZE
 cdef Py_ssize_t _TURN_SIZE
+cdef long long _SLICE_NS
 
 
 cdef class Connection:
@@ -28,6 +31,7 @@ cdef class Connection:
     cdef public Py_ssize_t reads
     cdef readonly object deadlines
     cdef object _limits
+    cdef object _shares
     cdef Py_ssize_t _frame_limit
     cdef Py_ssize_t _unsent_limit
     cdef bint _serves_strangers
@@ -60,7 +64,7 @@ cdef class Connection:
     @cython.locals(commands=list)
     cpdef data_received(self, data)
 
-    @cython.locals(at="Py_ssize_t", command=CommandType)
+    @cython.locals(at="Py_ssize_t", command=CommandType, began="long long")
     cdef object _turn(self, list commands)
 
     cdef object _complete(self, CommandType response)

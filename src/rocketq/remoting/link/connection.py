@@ -9,7 +9,8 @@ Back-pressure works both ways. While a client does not read what it is sent, a s
 nothing more from it; a client keeps reading, for if both ends stopped they would wait for
 each other for ever. While as many asynchronous handlers are at work for a connection as it
 may have, its further requests wait, and reading stops as well, unless the handlers may
-themselves be waiting for an answer on this very connection.
+themselves be waiting for an answer on this very connection. And a client that has kept the loop
+busy for longer than its share waits until others have had theirs (`shares.py`).
 
 Compiled where possible (connection.pxd gives the types).
 """
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rocketq.common import ticks
 from rocketq.common.buffers import Buffer
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import BadFrame, ConnectionLost, RemotingError, TooManyRequests
@@ -30,6 +32,7 @@ from rocketq.remoting.link.handlers import Handlers, RpcHook
 from rocketq.remoting.link.handling import RequestHandling
 from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.pending import PendingCall, Waiting
+from rocketq.remoting.link.shares import SLICE_NS, Shares
 from rocketq.remoting.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from rocketq.remoting.wire.frame import FRAME_LIMIT, FrameSplitter
 
@@ -40,9 +43,11 @@ _PEER_DOES_NOT_READ = 1
 _HANDLERS_BUSY = 2
 _STOPPING = 4
 _PUT_OFF = 8
+_SHARE_USED_UP = 16
 
 _RESPONSE = RESPONSE_FLAG
 _GO_AWAY = int(ResponseCode.GO_AWAY)
+_SLICE_NS = SLICE_NS
 
 # So many requests may wait for a handler before reading stops in any case.
 _BACKLOG_LIMIT = 10_000
@@ -100,6 +105,7 @@ class Connection:
         on_go_away: Callable[["Connection"], None] | None = None,
         on_silence: Callable[["Connection"], None] | None = None,
         meter: RequestMeter | None = None,
+        shares: Shares | None = None,
     ) -> None:
         """`hooks` look at what the peer asks, `calling_hooks` at what the peer is asked.
 
@@ -115,6 +121,7 @@ class Connection:
         self.reads = 0  # how often anything came
         self.deadlines = deadlines  # where whoever waits enters when to give up
         self._limits = limits
+        self._shares = shares
         self._frame_limit = limits.frame_limit
         self._unsent_limit = limits.unsent
         self._serves_strangers = limits.serves_strangers
@@ -467,6 +474,7 @@ class Connection:
         Responses always get through; requests wait while there is a reason to.
         """
         self._in_turn = True
+        began = ticks.monotonic_ns() if self._shares is not None else 0
         try:
             at = 0
             while at < len(commands):
@@ -483,6 +491,8 @@ class Connection:
                         self._stop(_HANDLERS_BUSY)
                     if self._out_size >= _TURN_SIZE:
                         self._flush()
+                    if self._shares is not None and ticks.monotonic_ns() - began > _SLICE_NS:
+                        self._wait_for_others()
         finally:
             self._in_turn = False
         if self._out:
@@ -583,6 +593,15 @@ class Connection:
     def take_up(self) -> None:
         """Go on with what was put off."""
         self._go_on(_PUT_OFF)
+
+    def _wait_for_others(self) -> None:
+        if not self._stops & _SHARE_USED_UP:
+            assert self._shares is not None
+            self._shares.wait(self._have_share)
+            self._stop(_SHARE_USED_UP)
+
+    def _have_share(self) -> None:
+        self._go_on(_SHARE_USED_UP)
 
     def _handlers_have_room(self) -> None:
         self._go_on(_HANDLERS_BUSY)

@@ -6,6 +6,8 @@ from rocketq.remoting.wire.command cimport Command as CommandType
 
 
 cdef int _RESPONSE
+cdef Py_ssize_t _LONGEST_RUN
+cdef Py_ssize_t _BYTES_AT_WORK
 
 
 cdef class RequestHandling:
@@ -14,7 +16,8 @@ cdef class RequestHandling:
     cdef tuple _hooks
     cdef Py_ssize_t _limit
     cdef object _on_room
-    cdef set _tasks
+    cdef dict _tasks
+    cdef Py_ssize_t _bytes_at_work
     cdef public bint is_stranger
     cdef object _meter
     cdef object _sent_away
@@ -27,5 +30,5 @@ cdef class RequestHandling:
     cdef object _handle_run(self, object handler, list requests)
 
 
-@cython.locals(code=int, end="Py_ssize_t", command=CommandType)
+@cython.locals(code=int, end="Py_ssize_t", limit="Py_ssize_t", command=CommandType)
 cdef Py_ssize_t _end_of_run(list commands, Py_ssize_t start) except -1

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 _RESPONSE = RESPONSE_FLAG
 
+# So many requests are handed over together: then somebody looks at the clock.
+_LONGEST_RUN = 128
+
+# So many bytes of requests may asynchronous handlers have in their hands, for one connection.
+_BYTES_AT_WORK = 32 * 1024 * 1024
+
 logger = logging.getLogger(__name__)
 
 
@@ -47,7 +53,8 @@ class RequestHandling:
         self._hooks = tuple(hooks)
         self._limit = limit
         self._on_room = on_room
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], int] = {}  # and how large their requests are
+        self._bytes_at_work = 0
         self.is_stranger = False  # until the hooks have let something through
         self._meter = meter
         self._sent_away: frozenset[int] | None = None
@@ -61,7 +68,7 @@ class RequestHandling:
     @property
     def is_full(self) -> bool:
         """Whether no more handlers may be started."""
-        return len(self._tasks) >= self._limit
+        return len(self._tasks) >= self._limit or self._bytes_at_work >= _BYTES_AT_WORK
 
     async def idle(self) -> None:
         """Wait until the handlers at work now are done."""
@@ -125,7 +132,9 @@ class RequestHandling:
             self._timed_answer(request, reply, began)
         else:
             task = asyncio.get_running_loop().create_task(self._finish(request, reply, began))
-            self._tasks.add(task)
+            size = len(request.body)
+            self._tasks[task] = size
+            self._bytes_at_work += size
             task.add_done_callback(self._finished)
 
     async def _finish(
@@ -146,7 +155,7 @@ class RequestHandling:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         was_full = self.is_full
-        self._tasks.discard(task)
+        self._bytes_at_work -= self._tasks.pop(task)
         if was_full and not self.is_full:
             self._on_room()
 
@@ -240,7 +249,8 @@ def _end_of_run(commands: list[Command], start: int) -> int:
     """Where the requests of one code that begin at `start` end."""
     code = commands[start].code
     end = start + 1
-    while end < len(commands):
+    limit = min(len(commands), start + _LONGEST_RUN)
+    while end < limit:
         command = commands[end]
         if command.code != code or command.flag & _RESPONSE:
             break

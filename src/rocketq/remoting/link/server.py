@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from rocketq.common.clock import SYSTEM_CLOCK, ambient_clock
 from rocketq.common.networks import networks
 from rocketq.remoting.link.connection import Connection, ConnectionLimits
 from rocketq.remoting.link.deadlines import Deadlines
@@ -23,6 +24,7 @@ from rocketq.remoting.link.idle import IdleScan
 from rocketq.remoting.link.local import join
 from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.settings import EntranceSettings
+from rocketq.remoting.link.shares import Shares
 from rocketq.remoting.tls.certificates import ServerTls
 from rocketq.remoting.wire.frame import FRAME_LIMIT
 
@@ -85,6 +87,7 @@ class RemotingServer:
         self._accepted = 0
         self._listener: asyncio.Server | None = None
         self._deadlines: Deadlines | None = None
+        self._shares: Shares | None = None
         self._idle_scan: IdleScan | None = None
 
     @property
@@ -118,6 +121,8 @@ class RemotingServer:
         assert self._listener is None, "already started"
         loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(loop)
+        if ambient_clock.get() is SYSTEM_CLOCK:  # elsewhere nothing takes time
+            self._shares = Shares(loop)
         self._idle_scan = IdleScan(
             loop, self._connections, self._config.server_channel_max_idle_time_seconds
         )
@@ -210,6 +215,7 @@ class RemotingServer:
             hooks=self._hooks if hooks is None else hooks,
             on_connect=self._connected,
             meter=self._meter,
+            shares=self._shares,
         )
 
     def _connected(self, connection: Connection) -> None:
