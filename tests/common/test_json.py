@@ -2,8 +2,10 @@
 
 import json as standard
 import time
+import tracemalloc
 from typing import Any, NamedTuple
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -275,3 +277,27 @@ def test_numbers_beyond_64_bits_are_written() -> None:
 
 def test_lone_surrogates_are_replaced() -> None:
     assert json.loads(json.dumps({"a": "x\ud800"})) == {"a": "x�"}
+
+
+def test_a_large_map_is_written_as_a_small_one_is() -> None:
+    table = {f"k{number}": {"a": number, "b": [number]} for number in range(2_500)}
+    raw = {number: {"ü": number} for number in range(2_500)}
+    for value in ({"x": 1, "table": table}, {"raw": raw, "table": table, "y": None}):
+        written = json.dumps(value)
+        assert b"".join(written.split()) == written
+        assert json.loads(written) == json.loads(json.dumps_pretty(value))
+    assert json.dumps({"table": table}) == orjson.dumps({"table": table})
+
+
+def test_the_file_of_a_large_table_is_made_in_little_memory() -> None:
+    table = {
+        f"group-{number}": {f"field-{each}": True for each in range(20)} for number in range(2_000)
+    }
+    tracemalloc.start()
+    try:
+        size = sum(len(piece) for piece in json.pretty_pieces({"table": table}))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size > 800_000
+    assert peak < 500_000

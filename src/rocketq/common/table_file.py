@@ -16,8 +16,9 @@ from rocketq.common.files import read_with_backup, write_atomically
 logger = logging.getLogger(__name__)
 
 # Tables grow to tens of thousands of entries, and changes come in bursts: between two writes
-# others get their turn.
+# others get their turn, and the disk too.
 _PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
 
 
 Content = bytes | Iterable[bytes]
@@ -71,9 +72,11 @@ class TableFile:
         await self.saved()
 
     async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._is_stale:
                 self._is_stale = False
+                began = loop.time()
                 content = self._encode()
                 if self.after is not None and not await self.after():
                     self._is_stale = True
@@ -87,7 +90,8 @@ class TableFile:
                     self._is_stale = True
                     return
                 if self._is_stale:
-                    await asyncio.sleep(_PAUSE_S)
+                    took = loop.time() - began
+                    await asyncio.sleep(min(max(_PAUSE_S, took), _LONGEST_PAUSE_S))
         finally:
             self._writer = None
 

@@ -9,7 +9,7 @@ a permission forbids what it would allow elsewhere; 4 forbids reading.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -147,9 +147,14 @@ class SubscriptionGroups(Table[SubscriptionGroupConfig]):
 
     # Keeping
 
-    def _encode(self) -> Callable[[], bytes]:
-        table = self.body()
-        return lambda: json.dumps_pretty(table.to_json())
+    def _encode(self) -> Callable[[], Iterator[bytes]]:
+        whole = self.body()
+        plain = {
+            "dataVersion": whole.data_version,
+            "subscriptionGroupTable": whole.subscription_group_table,
+            "forbiddenTable": whole.forbidden_table,
+        }
+        return lambda: json.pretty_pieces(plain)
 
     def _decode(self, data: bytes) -> None:
         stored = SubscriptionGroupWrapper.decode(data)

@@ -64,8 +64,8 @@ class Table(ABC, Generic[T]):
         await self._file.close()
 
     @abstractmethod
-    def _encode(self) -> Callable[[], bytes]:
-        """What makes the file's content from a copy of the table, in a thread."""
+    def _encode(self) -> Callable[[], Iterator[bytes]]:
+        """What makes the file's content from a copy of the table, piece by piece, in a thread."""
 
     @abstractmethod
     def _decode(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ the sender names (normally `TBW102`), provided that one passes its properties on
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -237,17 +237,9 @@ class Topics(Table[TopicConfig]):
         """Have something else waited for in `published`."""
         self._announcements.append(announced)
 
-    def _encode(self) -> Callable[[], bytes]:
-        version, table = self._version.value, self.snapshot()
-
-        def encode() -> bytes:
-            plain = {
-                "dataVersion": version.to_json(),
-                "topicConfigTable": {name: each.to_json() for name, each in table.items()},
-            }
-            return json.dumps_pretty(plain)
-
-        return encode
+    def _encode(self) -> Callable[[], Iterator[bytes]]:
+        plain = {"dataVersion": self._version.value, "topicConfigTable": self.snapshot()}
+        return lambda: json.pretty_pieces(plain)
 
     def _decode(self, data: bytes) -> None:
         stored = TopicConfigWrapper.decode(data)

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
 from rocketq.common.json.dialect import ObjectKey
 from rocketq.common.naming import camel_case
+
+# orjson lets no other thread run while it writes: a large table is handed to it in parts.
+_PART: Final = 1_000
 
 
 def dumps(value: Any) -> bytes:
@@ -16,6 +20,27 @@ def dumps(value: Any) -> bytes:
     Takes plain data and objects with a `to_json` method that turns them into such. Keys of
     maps may be str, int, ObjectKey and NamedTuple.
     """
+    if isinstance(value, dict) and any(map(_is_large, value.values())):
+        return b"{%b}" % b",".join(
+            [b"%b:%b" % (_dump_key(name), _dump_parts(item)) for name, item in value.items()]
+        )
+    return _dump(value)
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) > _PART
+
+
+def _dump_parts(value: Any) -> bytes:
+    """As below, with pauses for others in a large map."""
+    if not _is_large(value):
+        return _dump(value)
+    items = iter(value.items())
+    parts = iter(lambda: dict(islice(items, _PART)), {})
+    return b"{%b}" % b",".join([_dump(part)[1:-1] for part in parts])
+
+
+def _dump(value: Any) -> bytes:
     try:
         return orjson.dumps(value, _plain, orjson.OPT_PASSTHROUGH_DATACLASS)
     except (TypeError, orjson.JSONEncodeError):
@@ -23,12 +48,12 @@ def dumps(value: Any) -> bytes:
         pass
     if isinstance(value, Mapping):
         return b"{%b}" % b",".join(
-            [b"%b:%b" % (_dump_key(name), dumps(item)) for name, item in value.items()]
+            [b"%b:%b" % (_dump_key(name), _dump(item)) for name, item in value.items()]
         )
     if isinstance(value, list | tuple):
-        return b"[%b]" % b",".join([dumps(item) for item in value])
+        return b"[%b]" % b",".join([_dump(item) for item in value])
     if hasattr(value, "to_json"):
-        return dumps(value.to_json())
+        return _dump(value.to_json())
     return _dump_scalar(value)
 
 
