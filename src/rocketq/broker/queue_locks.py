@@ -2,6 +2,9 @@
 
 A consumer that consumes in order asks for the lock of each queue before it takes messages
 from it, and asks again every 20 s. A lock not renewed for 60 s is free for the next one.
+
+A queue is known by its topic and number: the broker's name, which clients send as well, would
+only let them invent queues.
 """
 
 from collections.abc import Iterable
@@ -12,6 +15,10 @@ from rocketq.message.queue import MessageQueue
 
 LOCK_LIFETIME_MS: Final = 60_000
 
+MOST_LOCKS: Final = 200_000
+
+_Queue = tuple[str, int]
+
 
 class QueueLocks:
     """Locks by group and queue. One client holds a queue, all its threads share it."""
@@ -19,7 +26,8 @@ class QueueLocks:
     def __init__(self, clock: Clock, lifetime_ms: int = LOCK_LIFETIME_MS) -> None:
         self._clock = clock
         self._lifetime_ms = lifetime_ms
-        self._holders: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+        self._holders: dict[str, dict[_Queue, tuple[str, int]]] = {}
+        self._count = 0
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue]
@@ -30,10 +38,16 @@ class QueueLocks:
         mine = (client_id, now)
         held = []
         for queue in queues:
-            holder = holders.get(queue)
-            if holder is None or holder[0] == client_id or self._has_expired(holder, now):
-                holders[queue] = mine
-                held.append(queue)
+            key = queue.topic, queue.queue_id
+            holder = holders.get(key)
+            if holder is None:
+                if self._count >= MOST_LOCKS:
+                    continue
+                self._count += 1
+            elif holder[0] != client_id and not self._has_expired(holder, now):
+                continue
+            holders[key] = mine
+            held.append(queue)
         if not holders:
             del self._holders[group]
         return held
@@ -44,9 +58,11 @@ class QueueLocks:
         if holders is None:
             return
         for queue in queues:
-            holder = holders.get(queue)
+            key = queue.topic, queue.queue_id
+            holder = holders.get(key)
             if holder is not None and holder[0] == client_id:
-                del holders[queue]
+                del holders[key]
+                self._count -= 1
         if not holders:
             del self._holders[group]
 
@@ -54,20 +70,19 @@ class QueueLocks:
         """Drop what nobody renews."""
         now = self._clock.now_ms()
         for group, holders in list(self._holders.items()):
-            for queue in [
-                queue for queue, holder in holders.items() if self._has_expired(holder, now)
-            ]:
-                del holders[queue]
+            for key in [key for key, holder in holders.items() if self._has_expired(holder, now)]:
+                del holders[key]
+                self._count -= 1
             if not holders:
                 del self._holders[group]
 
     def __len__(self) -> int:
         """How many queues are known as locked, expired or not."""
-        return sum(map(len, self._holders.values()))
+        return self._count
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """The client that holds a queue now."""
-        holder = self._holders.get(group, {}).get(queue)
+        holder = self._holders.get(group, {}).get((queue.topic, queue.queue_id))
         if holder is None or self._has_expired(holder, self._clock.now_ms()):
             return None
         return holder[0]
