@@ -99,6 +99,21 @@ async def test_closing_makes_everything_durable(tmp_path: Path) -> None:
 # SYNC_FLUSH
 
 
+async def test_who_comes_late_to_a_flush_that_nobody_waits_for_is_told(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    config = sync_config(tmp_path, sync_flush_timeout=60_000)
+    async with MessageStore(config, disk=disk) as store:
+        disk.gate.clear()
+        end = store.append(message()).end
+        store.flush_soon()
+        await eventually(disk.is_waiting.is_set)
+        durable = store.durable(end)
+        assert durable is not None
+        disk.gate.set()
+        async with asyncio.timeout(30):
+            assert await durable is PutStatus.PUT_OK
+
+
 async def test_a_message_is_invisible_until_it_is_flushed(tmp_path: Path) -> None:
     disk = SlowDisk()
     heard: list[int] = []

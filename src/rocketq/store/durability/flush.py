@@ -122,7 +122,10 @@ class LogFlush:
 
     async def _flush_groups(self) -> None:
         try:
-            while self._failure is None and self._log.flushed < self._log.end:
+            # Somebody may have come to wait for what a flush took along that nobody waited for.
+            while self._failure is None and (
+                self._log.flushed < self._log.end or self._gathering is not None
+            ):
                 await self._flush_once()
                 # What came meanwhile can wait for the next interval, unless somebody waits for it:
                 # under load something always comes, and this would go on for ever.
