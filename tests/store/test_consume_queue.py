@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketq import Message
+from rocketq.common.slices import at_once
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import GetStatus, MessageStore, PutStatus, StoreConfig
 from rocketq.store.files.disk import Disk
@@ -124,8 +125,8 @@ def test_files_are_mapped_when_used_and_let_go_of_when_there_are_many(tmp_path: 
     for queue_id in range(100):
         entries = entries_of(queues.get("orders", queue_id))
         assert [entry.tags_code for entry in entries] == list(range(5))
-    queues.unmap_idle()
-    queues.unmap_idle()
+    at_once(queues.unmap_idle())
+    at_once(queues.unmap_idle())
     assert queues.mapped_count == 0
     assert queues.get("orders", 3).tail.put(99_999, 10, 9)
     assert len(entries_of(queues.get("orders", 3))) == 6

@@ -608,7 +608,7 @@ class MessageStore(StoredMessages):
                 self.epochs.forget_before(self._log.min_offset)
             if self.clock.monotonic() >= idle_at:
                 idle_at = self.clock.monotonic() + _IDLE_S
-                self._queues.unmap_idle()
+                await in_slices(self._queues.unmap_idle())
                 self._log.unmap_idle()
 
     def _write_checkpoint(self, *, is_clean: bool = False) -> None:

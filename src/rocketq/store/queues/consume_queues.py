@@ -9,10 +9,12 @@ been used for longest are let go of first.
 
 import itertools
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from rocketq.common.slices import Slices
 from rocketq.message.record.layout import ENTRY_SIZE
 from rocketq.store.errors import QueueUnavailable, StoreError, StoreMismatch
 from rocketq.store.files.disk import Disk
@@ -27,6 +29,8 @@ from rocketq.store.results import PutStatus
 logger = logging.getLogger(__name__)
 
 _SAMPLE: Final = 8
+_LOOKS: Final = 8
+_FILES_A_SLICE: Final = 64
 
 
 class ConsumeQueues:
@@ -51,7 +55,8 @@ class ConsumeQueues:
         self._max_mapped = max_mapped
         self._removal = removal
         self._queues: dict[str, dict[int, ConsumeQueue | None]] = {}
-        self._mapped: list[Segment] = []
+        # Those mapped first come first.
+        self._mapped: OrderedDict[Segment, None] = OrderedDict()
         self._dirty: list[ConsumeQueue] = []
         self._log_end = 0
         self._log_min = 0
@@ -355,32 +360,37 @@ class ConsumeQueues:
         return self.judge(queue, offset, entry) if self.judge is not None else Verdict.NO_RECORD
 
     def segment_mapped(self, segment: Segment) -> None:
-        """Keep the number of mapped files bounded: those not used since last time go."""
-        self._mapped.append(segment)
+        """Keep the number of mapped files bounded."""
+        self._mapped[segment] = None
+        self._mapped.move_to_end(segment)
         if len(self._mapped) > self._max_mapped:
-            self.unmap_idle(leave=self._max_mapped * 3 // 4)
+            self._unmap_one()
 
-    def unmap_idle(self, leave: int = 0) -> None:
-        """Let go of files that were not used since the last time this was called.
+    def _unmap_one(self) -> None:
+        """Let go of the file that was mapped first; one in use comes to the end, once or twice.
 
-        With `leave` at least so many go that only this number is left.
+        Only a few are looked at: whoever needs the next file waits for it.
         """
-        kept = []
-        # One that was mapped more than once counts as mapped when that was last.
-        for segment in reversed(list(dict.fromkeys(reversed(self._mapped)))):
-            holder = segment.holder
-            if segment.used or (holder is not None and holder.used):
-                segment.used = False
-                if holder is not None:
-                    holder.used = False
-                kept.append(segment)
-            else:
+        for look in range(_LOOKS):
+            segment, _ = self._mapped.popitem(last=False)
+            if not segment.is_mapped:
+                return
+            if look < _LOOKS - 1 and _is_used(segment):
+                self._mapped[segment] = None
+                continue
+            segment.unmap()
+            return
+
+    def unmap_idle(self) -> Slices[None]:
+        """Let go of files that were not used since the last time this was called."""
+        for number, segment in enumerate(list(self._mapped)):
+            if not segment.is_mapped:
+                self._mapped.pop(segment, None)
+            elif segment in self._mapped and not _is_used(segment):
+                del self._mapped[segment]
                 segment.unmap()
-        if leave and len(kept) > leave:
-            for segment in kept[:-leave]:
-                segment.unmap()
-            kept = kept[-leave:]
-        self._mapped = [segment for segment in kept if segment.is_mapped]
+            if number % _FILES_A_SLICE == _FILES_A_SLICE - 1:
+                yield
 
     def take_dirty(self) -> list[ConsumeQueue]:
         """The queues with entries that are not known to be on the disk; they count as clean."""
@@ -402,3 +412,13 @@ class ConsumeQueues:
 
 def _from_the_start(topic: str) -> int:
     return 0
+
+
+def _is_used(segment: Segment) -> bool:
+    """Whether a file was used since this was last asked."""
+    holder = segment.holder
+    used = segment.used or (holder is not None and holder.used)
+    segment.used = False
+    if holder is not None:
+        holder.used = False
+    return used
