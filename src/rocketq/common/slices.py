@@ -18,8 +18,8 @@ Whatever it reads may have changed when it goes on: it looks again.
 """
 
 import asyncio
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -45,3 +45,20 @@ async def in_slices(work: Slices[T]) -> T:
         return end.value  # type: ignore[no-any-return]
     finally:
         work.close()
+
+
+class Done(NamedTuple, Generic[T]):
+    """What came of work that is done."""
+
+    result: T
+
+
+def begin(work: Slices[T], is_enough: Callable[[], bool]) -> Done[T] | None:
+    """Do it now as long as it is not enough; None where something is left to do."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return Done(end.value)
+        if is_enough():
+            return None

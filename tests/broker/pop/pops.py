@@ -14,6 +14,7 @@ from rocketq.broker.pop import (
 from rocketq.broker.pop.revival import REVIVE_GROUP
 from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.pop import PopProcessor
+from rocketq.common.turns import Turns
 from rocketq.message.message import MessageExt
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting import Command, Connection, RequestCode, ResponseCode, RunHandler
@@ -124,7 +125,9 @@ class Pops:
             live, topics, groups, offsets, store, self.revive_log, services.timers, services.stats
         )
         self._handlers = {
-            **PopProcessor(live, topics, groups, popping, held, held, store, clock).handlers(),
+            **PopProcessor(
+                live, topics, groups, popping, held, held, store, Turns(), clock
+            ).handlers(),
             **AckProcessor(
                 *(live, topics, offsets, store, self.revive_log, self.buffer, self.ordered),
                 *((held,), services.stats, clock),

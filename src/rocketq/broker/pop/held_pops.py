@@ -6,14 +6,15 @@
     by time      when somebody gives up, or looks again because a blocked queue is free
 
 An arrival wakes one of each key; who was woken and leaves messages behind wakes the next.
-Woken ones run in later turns, a few in each.
+Woken ones run in later turns, a few in each, and no longer than a moment.
 """
 
 import asyncio
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from rocketq.common.clock import Clock
@@ -22,6 +23,7 @@ from rocketq.store.arrival import ArrivalListener
 ALL_QUEUES: Final = -1
 _LONGEST_WAIT_S: Final = 120.0
 _A_TURN: Final = 64
+_A_TURN_S: Final = 0.002
 
 Key = tuple[str, str, int]
 
@@ -59,6 +61,15 @@ class HeldPop:
         self.is_waiting = False
 
 
+class Watch:
+    """Whether messages have arrived meanwhile, for one that does not wait yet."""
+
+    __slots__ = ("has_arrived",)
+
+    def __init__(self) -> None:
+        self.has_arrived = False
+
+
 class HeldPops:
     """Belongs to the event loop."""
 
@@ -71,6 +82,7 @@ class HeldPops:
         self._keys: dict[Key, dict[HeldPop, None]] = {}
         self._by_topic: dict[str, dict[Key, int]] = {}
         self._by_peer: dict[Peer, int] = {}
+        self._watches: dict[str, dict[Watch, None]] = {}
         self._times: list[tuple[float, int, HeldPop]] = []
         self._numbers = itertools.count()
         self._count = 0
@@ -102,7 +114,7 @@ class HeldPops:
             keys[pop.key] = keys.get(pop.key, 0) + 1
         self._by_peer[pop.peer] = self._by_peer.get(pop.peer, 0) + 1
         self._count += 1
-        if self._count == 1:
+        if self._count == 1 and not self._watches:
             self._listen(self.on_arrival)
         at = pop.deadline
         if look_again_in_s is not None:
@@ -127,8 +139,28 @@ class HeldPops:
         if not self._by_peer[pop.peer]:
             del self._by_peer[pop.peer]
         self._count -= 1
-        if self._count == 0:
+        self._listen_no_more()
+
+    def _listen_no_more(self) -> None:
+        if not self._count and not self._watches:
             self._listen(None)
+
+    @contextmanager
+    def watching(self, topics: Sequence[str]) -> Iterator[Watch]:
+        """Notice what arrives in some topics while somebody looks through them."""
+        watch = Watch()
+        if not self._count and not self._watches:
+            self._listen(self.on_arrival)
+        for topic in topics:
+            self._watches.setdefault(topic, {})[watch] = None
+        try:
+            yield watch
+        finally:
+            for topic in topics:
+                del self._watches[topic][watch]
+                if not self._watches[topic]:
+                    del self._watches[topic]
+            self._listen_no_more()
 
     # Waking
 
@@ -136,6 +168,8 @@ class HeldPops:
         self, topic: str, queue_id: int, end: int, tags_code: int, time_ms: int, properties: bytes
     ) -> None:
         """A message can be read from now on."""
+        for watch in self._watches.get(topic, ()):
+            watch.has_arrived = True
         for key in list(self._by_topic.get(topic, ())):
             is_own = key[0] == topic
             if not is_own or key[2] in (ALL_QUEUES, queue_id):
@@ -162,7 +196,10 @@ class HeldPops:
 
     def _run_woken(self) -> None:
         self._turn = None
+        end = self._clock.monotonic() + _A_TURN_S
         for _ in range(min(len(self._woken), _A_TURN)):
+            if self._clock.monotonic() > end:
+                break
             pop = self._woken.popleft()
             if not pop.peer.is_closing:
                 pop.resume(self._clock.monotonic() >= pop.deadline)

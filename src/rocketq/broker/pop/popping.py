@@ -7,7 +7,8 @@ looks into the group's retry topic first (one time in five) or last. From each q
 
 A check point is in the log before the answer goes out, or in the merge buffer, and then the
 stored offset waits for it; if it cannot be written the messages stay where they are. All of
-this is one turn of the loop, so no queue needs a lock.
+this is one turn of the loop, so no queue needs a lock. Between two queues others may have their
+turn: a topic may have thousands of them.
 """
 
 import logging
@@ -28,6 +29,7 @@ from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.common.numbers import parse_natural
+from rocketq.common.slices import Slices
 from rocketq.filter import MessageFilter
 from rocketq.message.names import is_retry_topic
 from rocketq.message.pop_topics import RetryKind, real_topic, retry_topic_v1, retry_topic_v2
@@ -107,7 +109,9 @@ class Popping:
 
     # One request
 
-    def pop(self, asked: PopMessage, topic: TopicConfig, filter: MessageFilter | None) -> PopAnswer:
+    def pop(
+        self, asked: PopMessage, topic: TopicConfig, filter: MessageFilter | None
+    ) -> Slices[PopAnswer]:
         answer = PopAnswer(
             pop_time=self._clock.now_ms(),
             revive_queue=ORDERED_QUEUE if asked.order else self._revive_log.next_queue(),
@@ -116,6 +120,7 @@ class Popping:
             if answer.count >= asked.max_msg_nums:
                 break
             self._pop_queue(answer, asked, kind, name, queue_id, filter)
+            yield
         return answer
 
     def _route(self, asked: PopMessage, topic: TopicConfig) -> Iterator[tuple[str, str, int]]:
@@ -325,7 +330,7 @@ class Popping:
                     prepared_transaction_offset=message.prepared_transaction_offset,
                 )
 
-    def peek(self, asked: PeekMessage, topic: TopicConfig) -> PopAnswer:
+    def peek(self, asked: PeekMessage, topic: TopicConfig) -> Slices[PopAnswer]:
         """What a group would get next; nothing changes by it."""
         answer = PopAnswer(pop_time=self._clock.now_ms(), revive_queue=0)
         count = topic.read_queue_nums
@@ -344,6 +349,7 @@ class Popping:
             answer.buffers += result.buffers
             answer.count += result.message_count
             answer.rest += max(result.max_offset - result.next_offset, 0)
+            yield
         return answer
 
     # Offsets
@@ -381,7 +387,7 @@ class Popping:
 
     def waiting(
         self, asked: Notification, topic: TopicConfig, filter: MessageFilter | None
-    ) -> Waiting:
+    ) -> Slices[Waiting]:
         """Whether there is anything a group could pop."""
         queues = range(topic.read_queue_nums) if asked.queue_id < 0 else (asked.queue_id,)
         free_at = 0
@@ -395,16 +401,16 @@ class Popping:
                 free_at = min(free_at or blocked_until, blocked_until)
             elif self._has_next(asked.consumer_group, topic.topic_name, queue_id, filter):
                 return Waiting(True)
+            yield
         if asked.order:
             return Waiting(False, free_at)
-        return Waiting(
-            any(
-                self._has_next(asked.consumer_group, name, each, filter)
-                for name in self.retry_topics(asked.consumer_group, topic.topic_name)
-                if (retry := self._topics.get(name)) is not None
-                for each in range(retry.read_queue_nums)
-            )
-        )
+        for name in self.retry_topics(asked.consumer_group, topic.topic_name):
+            retry = self._topics.get(name)
+            for queue_id in range(0 if retry is None else retry.read_queue_nums):
+                if self._has_next(asked.consumer_group, name, queue_id, filter):
+                    return Waiting(True)
+                yield
+        return Waiting(False)
 
     def _has_next(
         self, group: str, topic: str, queue_id: int, filter: MessageFilter | None

@@ -1,17 +1,21 @@
 """Pops, peeks, and waiting for something to pop."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop import HeldPops, PopAnswer, Popping
 from rocketq.broker.pop.held_pops import ALL_QUEUES, HeldPop, Key
+from rocketq.broker.pop.popping import Waiting
 from rocketq.broker.processor.pull import Forbidden
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
+from rocketq.common.slices import Slices, begin
+from rocketq.common.turns import Turns
 from rocketq.filter import TAG, FilterError, MessageFilter, TagFilter, filter_for
 from rocketq.message.flags import Permission
 from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2
@@ -38,6 +42,14 @@ from rocketq.store import MessageStore
 _MOST_MESSAGES: Final = 32
 _LATE_MS: Final = 500
 
+# So long a request looks through queues at once; a topic of thousands takes longer, in slices.
+_MOMENT_S: Final = 0.002
+# When to look again where messages came in meanwhile.
+_SOON_S: Final = 0.05
+
+T = TypeVar("T")
+Answer = Command | Awaitable[Command | None] | None
+
 
 class PopProcessor:
     """Answers at once, or when a message arrives."""
@@ -51,11 +63,13 @@ class PopProcessor:
         held: HeldPops,
         held_notifications: HeldPops,
         store: MessageStore,
+        turns: Turns,
         clock: Clock,
     ) -> None:
         self._live = live
         self._topics = topics
         self._groups = groups
+        self._turns = turns
         self._popping = popping
         self._held = held
         self._held_notifications = held_notifications
@@ -73,9 +87,7 @@ class PopProcessor:
 
     # Pop
 
-    def _pop(
-        self, request: Command, connection: Connection
-    ) -> Command | Awaitable[Command | None] | None:
+    def _pop(self, request: Command, connection: Connection) -> Answer:
         asked = request.header(PopMessage)
         now_ms = self._clock.now_ms()
         born_ms = asked.born_time or now_ms
@@ -141,7 +153,7 @@ class PopProcessor:
 
     # Peek
 
-    def _peek(self, request: Command, connection: Connection) -> Command:
+    def _peek(self, request: Command, connection: Connection) -> Answer:
         """Look at what comes next, and leave it where it is."""
         asked = request.header(PeekMessage)
         topic = self._check(asked.topic, asked.consumer_group, asked.queue_id, connection)
@@ -149,46 +161,58 @@ class PopProcessor:
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER, f"maxMsgNums[{asked.max_msg_nums}] is out of range"
             )
-        answer = self._popping.peek(asked, topic)
-        found = ResponseCode.SUCCESS if answer.count else ResponseCode.PULL_NOT_FOUND
-        return request.reply(_header(answer, 0), answer.buffers, code=found)
+
+        def reply(answer: PopAnswer, has_arrived: bool) -> Command:
+            found = ResponseCode.SUCCESS if answer.count else ResponseCode.PULL_NOT_FOUND
+            return request.reply(_header(answer, 0), answer.buffers, code=found)
+
+        return self._looked(self._popping.peek(asked, topic), self._held, (), reply)
 
     # Notification
 
-    def _notification(self, request: Command, connection: Connection) -> Command | None:
+    def _notification(self, request: Command, connection: Connection) -> Answer:
         asked = request.header(Notification)
         topic = self._check(asked.topic, asked.consumer_group, asked.queue_id, connection)
         filter = _filter(asked.exp_type, asked.exp)
-        found = self._popping.waiting(asked, topic, filter)
-        if found.has_messages:
-            return request.reply(NotificationResponse(has_msg=True))
-        now_ms = self._clock.now_ms()
-        wait_ms = (asked.born_time or now_ms) + asked.poll_time - now_ms
-        if asked.poll_time <= 0 or wait_ms <= 0:
-            return request.reply(NotificationResponse(has_msg=False))
         key = _key(asked.topic, asked.consumer_group, asked.queue_id)
         held = self._held_notifications
-        if self._is_full(held, key, connection):
-            return request.reply(NotificationResponse(has_msg=False, polling_full=True))
+        now_ms = self._clock.now_ms()
+        wait_ms = (asked.born_time or now_ms) + asked.poll_time - now_ms
 
-        def resume(is_over: bool) -> None:
-            found = self._popping.waiting(asked, topic, filter)
+        def first(found: Waiting, has_arrived: bool) -> Command | None:
+            if found.has_messages:
+                return request.reply(NotificationResponse(has_msg=True))
+            if asked.poll_time <= 0 or wait_ms <= 0:
+                return request.reply(NotificationResponse(has_msg=False))
+            if self._is_full(held, key, connection):
+                return request.reply(NotificationResponse(has_msg=False, polling_full=True))
+            waiting = HeldPop(
+                key=key,
+                topics=_topics(asked.consumer_group, asked.topic),
+                peer=connection,
+                deadline=held.deadline_for(wait_ms),
+                codes=_codes(filter),
+                resume=lambda is_over: resume(waiting, is_over),
+            )
+            self._hold(held, waiting, found.free_at, has_arrived)
+            return None
+
+        def resume(waiting: HeldPop, is_over: bool) -> None:
+            self._answer(connection, look(partial(again, waiting, is_over)))
+
+        def again(
+            waiting: HeldPop, is_over: bool, found: Waiting, has_arrived: bool
+        ) -> Command | None:
             if found.has_messages or is_over:
-                answer = NotificationResponse(has_msg=found.has_messages)
-                connection.send(request.reply(answer))
-            else:
-                held.hold(waiting, self._until_free_s(found.free_at))
+                return request.reply(NotificationResponse(has_msg=found.has_messages))
+            self._hold(held, waiting, found.free_at, has_arrived)
+            return None
 
-        waiting = HeldPop(
-            key=key,
-            topics=_topics(asked.consumer_group, asked.topic),
-            peer=connection,
-            deadline=held.deadline_for(wait_ms),
-            codes=_codes(filter),
-            resume=resume,
-        )
-        held.hold(waiting, self._until_free_s(found.free_at))
-        return None
+        def look(then: Callable[[Waiting, bool], Answer]) -> Answer:
+            work = self._popping.waiting(asked, topic, filter)
+            return self._looked(work, held, _topics(asked.consumer_group, asked.topic), then)
+
+        return look(first)
 
     def _polling_info(self, request: Command, connection: Connection) -> Command:
         asked = request.header(PollingInfo)
@@ -196,11 +220,61 @@ class PopProcessor:
         key = _key(asked.topic, asked.consumer_group, asked.queue_id)
         return request.reply(PollingInfoResponse(polling_num=self._held.count_of(key)))
 
+    # Looking
+
+    def _looked(
+        self,
+        work: Slices[T],
+        held: HeldPops,
+        topics: Sequence[str],
+        then: Callable[[T, bool], Answer],
+    ) -> Answer:
+        """Look through queues, for a moment or in slices.
+
+        `then` makes the answer of what was found; it is told whether something has arrived
+        in `topics` meanwhile, where the look may have been over.
+        """
+        enough_at = self._clock.monotonic() + _MOMENT_S
+        done = begin(work, lambda: self._clock.monotonic() > enough_at)
+        if done is not None:
+            return then(done.result, False)
+        return self._looked_on(work, held, topics, then)
+
+    async def _looked_on(
+        self,
+        work: Slices[T],
+        held: HeldPops,
+        topics: Sequence[str],
+        then: Callable[[T, bool], Answer],
+    ) -> Command | None:
+        with held.watching(topics) as watch:
+            found = await self._turns.do(work)
+        answer = then(found, watch.has_arrived)
+        return await answer if isinstance(answer, Awaitable) else answer
+
     # For those that wait
 
-    def _until_free_s(self, free_at: int) -> float | None:
-        """How long until a queue that is blocked now is free."""
-        return max(free_at - self._clock.now_ms(), 10) / 1000 if free_at else None
+    def _hold(self, held: HeldPops, waiting: HeldPop, free_at: int, has_arrived: bool) -> None:
+        """Until something arrives, or a queue that is blocked now is free."""
+        if waiting.peer.is_closing:
+            return
+        until_s = max(free_at - self._clock.now_ms(), 10) / 1000 if free_at else None
+        if has_arrived:
+            until_s = min(until_s or _SOON_S, _SOON_S)
+        held.hold(waiting, until_s)
+
+    def _answer(self, connection: Connection, answer: Answer) -> None:
+        """Send what came of one that has waited."""
+        if isinstance(answer, Command):
+            connection.send(answer)
+        elif answer is not None:
+            self._start(self._answer_later(connection, answer))
+
+    @staticmethod
+    async def _answer_later(connection: Connection, answer: Awaitable[Command | None]) -> None:
+        answered = await answer
+        if answered is not None:
+            connection.send(answered)
 
     def _is_full(self, held: HeldPops, key: Key, connection: Connection) -> bool:
         config = self._live.broker
@@ -227,6 +301,7 @@ class _WaitingPop:
         "_processor",
         "_request",
         "_topic",
+        "_topics",
     )
 
     def __init__(
@@ -243,12 +318,21 @@ class _WaitingPop:
         self._connection = connection
         self._asked = asked
         self._topic = topic
+        self._topics = _topics(asked.consumer_group, asked.topic)
         self._filter = filter
         self._held: HeldPop | None = None
 
-    def run(self, wait_ms: int) -> Command | Awaitable[Command | None] | None:
+    def run(self, wait_ms: int) -> Answer:
         """Answer now, or hold; None when it is held."""
-        answer = self._popped()
+        return self._look(partial(self._first, wait_ms))
+
+    def _look(self, then: Callable[[PopAnswer, bool], Answer]) -> Answer:
+        return self._processor._looked(self._work(), self._processor._held, self._topics, then)
+
+    def _work(self) -> Slices[PopAnswer]:
+        return self._processor._popping.pop(self._asked, self._topic, self._filter)
+
+    def _first(self, wait_ms: int, answer: PopAnswer, has_arrived: bool) -> Answer:
         if answer.count:
             return self._reply(answer)
         if answer.cold is not None:
@@ -261,44 +345,32 @@ class _WaitingPop:
             return _empty(self._request, answer, ResponseCode.POLLING_FULL)
         self._held = HeldPop(
             key=key,
-            topics=_topics(asked.consumer_group, asked.topic),
+            topics=self._topics,
             peer=self._connection,
             deadline=processor._held.deadline_for(wait_ms),
             codes=_codes(self._filter),
             resume=self._resume,
         )
-        self._hold(self._held, answer)
+        self._hold(answer, has_arrived)
         return None
 
-    def _popped(self) -> PopAnswer:
-        return self._processor._popping.pop(self._asked, self._topic, self._filter)
-
-    def _hold(self, held: HeldPop, answer: PopAnswer) -> None:
-        """Until something arrives, or a queue that is blocked now is free."""
-        self._processor._held.hold(held, self._processor._until_free_s(answer.free_at))
+    def _hold(self, answer: PopAnswer, has_arrived: bool) -> None:
+        processor = self._processor
+        assert self._held is not None
+        processor._hold(processor._held, self._held, answer.free_at, has_arrived)
 
     def _resume(self, is_over: bool) -> None:
-        answer = self._popped()
-        reply: Command | Awaitable[Command | None] | None
-        if answer.count:
-            reply = self._reply(answer)
-        elif answer.cold is not None:
-            reply = self._when_loaded(answer)
-        elif is_over:
-            reply = _empty(self._request, answer, ResponseCode.POLLING_TIMEOUT)
-        else:
-            assert self._held is not None
-            self._hold(self._held, answer)
-            return
-        if isinstance(reply, Command):
-            self._connection.send(reply)
-        elif reply is not None:
-            self._processor._start(self._send_later(reply))
+        self._processor._answer(self._connection, self._look(partial(self._again, is_over)))
 
-    async def _send_later(self, reply: Awaitable[Command | None]) -> None:
-        answered = await reply
-        if answered is not None:
-            self._connection.send(answered)
+    def _again(self, is_over: bool, answer: PopAnswer, has_arrived: bool) -> Answer:
+        if answer.count:
+            return self._reply(answer)
+        if answer.cold is not None:
+            return self._when_loaded(answer)
+        if is_over:
+            return _empty(self._request, answer, ResponseCode.POLLING_TIMEOUT)
+        self._hold(answer, has_arrived)
+        return None
 
     async def _when_loaded(self, answer: PopAnswer) -> Command | None:
         """Pop again once a thread has fetched what lies far behind."""
@@ -306,7 +378,7 @@ class _WaitingPop:
             if answer.count or answer.cold is None:
                 break
             await self._processor._store.load(answer.cold)
-            answer = self._popped()
+            answer = await self._processor._turns.do(self._work())
         if not answer.count:
             return _empty(self._request, answer, ResponseCode.POLLING_TIMEOUT)
         reply = self._reply(answer)
