@@ -8,7 +8,6 @@ One event loop owns everything. Threads only wait for the disk.
 """
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -29,6 +28,7 @@ from rocketq.broker.cold_read_limits import ColdReadLimits
 from rocketq.broker.config import BrokerConfig, LiveConfig, check_configs
 from rocketq.broker.delay import ScheduledMessages
 from rocketq.broker.housekeeping import Housekeeping, OffsetSaving
+from rocketq.broker.large_answers import LargeAnswers
 from rocketq.broker.listeners import Listeners
 from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.metrics.deferred import DeferredFigures
@@ -92,6 +92,7 @@ from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.metrics.settings import exporter_settings
+from rocketq.common.promptness import be_prompt
 from rocketq.common.service import running
 from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
@@ -392,7 +393,7 @@ class Broker:
                 live, topics, groups, offsets, consumers, long_polling, store, stats, reading
             ).handlers(),
             PopProcessor(
-                live, topics, groups, popping, held_pops, held_notifications, store, clock
+                live, topics, groups, popping, held_pops, held_notifications, store, turns, clock
             ).handlers(),
             AccessProcessor(directory).handlers(),
             PlainAccessProcessor(
@@ -433,6 +434,7 @@ class Broker:
             TransactionAdminProcessor(transactions, store).handlers(),
             ColdReadAdminProcessor(ColdReadLimits(live), store).handlers(),
         )
+        routes = LargeAnswers().limited(routes)
 
         def on_connect(connection: Connection) -> None:
             stats.channel_event("CONNECT")
@@ -519,7 +521,7 @@ class Broker:
             await role_services.started()
             await registration.first_round()
             if self._owns_process:
-                _freeze_memory()
+                be_prompt()
             logger.info("broker %s serves at %s", config.broker_name, self.address)
             health.stage = None
             try:
@@ -582,14 +584,3 @@ async def _serve_slaves(store: MessageStore, host: str, port: int, stop: asyncio
         await stop.wait()
     finally:
         await store.replicas.close()
-
-
-def _freeze_memory() -> None:
-    """Tell the garbage collector that what exists now stays.
-
-    A running broker makes few cycles, so looking for them seldom keeps pauses out of the
-    latencies without letting memory grow.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

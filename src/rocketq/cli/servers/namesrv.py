@@ -18,6 +18,7 @@ from rocketq.cli.servers.settings import (
     start_logging,
 )
 from rocketq.common.config import ConfigError, load
+from rocketq.common.promptness import be_prompt
 from rocketq.namesrv import NameServer, NamesrvConfig
 
 
@@ -95,6 +96,7 @@ def run_name_server(config: NamesrvConfig, *, announce: Callable[[NameServer], N
         check_ports_free(config.bind_address, [config.listen_port])
         server = NameServer(config)
         async with started(server):
+            be_prompt()
             announce(server)
             await wait_for_either(stop, server)
 
