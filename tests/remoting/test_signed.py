@@ -84,3 +84,33 @@ def test_the_fields_stay_in_place_for_the_next_reader() -> None:
 def test_signatures_are_hmac(secret: bytes, content: bytes) -> None:
     expected = hmac.digest(secret, content, "sha1")
     assert Secret(secret).sign(content) == base64.b64encode(expected)
+
+
+@pytest.mark.parametrize("size", [*range(200), 4_095, 4_096, 4_097, 100_000])
+def test_a_signature_is_hmac_sha1(size: int) -> None:
+    content = bytes(number * 7 & 255 for number in range(size))
+    for key in (b"", b"k", b"x" * 63, b"x" * 64, b"x" * 65, b"x" * 200):
+        expected = base64.b64encode(hmac.digest(key, content, "sha1"))
+        assert Secret(key).sign(content) == expected
+
+
+@pytest.mark.parametrize(
+    "value", ["é" * 100, '\x01\x02\n\t\\"', "a\x00b", "\U0001f600", ""], ids=ascii
+)
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_values_of_any_text_are_signed(value: str, form: SerializeType) -> None:
+    request = Command(310, ext_fields={"a": value, "z": value}, body=b"b", serialize_type=form)
+    RequestSigner("alice", "a secret").before_request("", request)
+    assert is_signed(received(request), Secret(b"a secret"))
+
+
+def test_a_value_that_is_not_utf8_takes_no_room_of_others() -> None:
+    request = Command(
+        310, ext_fields={"a": "x" * 50, "b": "y"}, body=b"", serialize_type=SerializeType.ROCKETMQ
+    )
+    RequestSigner("alice", "a secret").before_request("", request)
+    frame = b"".join(request.encode()).replace(b"x" * 50, b"\xff" * 50)
+    (found,) = FrameSplitter().feed(frame)
+    signed = read_signed(found)
+    assert signed is None or not Secret(b"a secret").has_signed(signed)
+    assert not is_signed(found, Secret(b"a secret"))

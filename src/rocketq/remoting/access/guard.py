@@ -9,7 +9,7 @@ or a policy changes.
 """
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from rocketq.common.access import Acl, Need, ResourceType, User, refusal
 from rocketq.remoting.access.audit import Refusals
@@ -18,7 +18,7 @@ from rocketq.remoting.access.rules import Rule, Rules
 from rocketq.remoting.access.signature import ACCESS_KEY, Secret, is_signed
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import RequestRejected
-from rocketq.remoting.hot.signed import field_of, read_signed
+from rocketq.remoting.hot.signed import field_of, is_allowed, read_signed
 from rocketq.remoting.link.handlers import RpcHook
 from rocketq.remoting.wire.command import Command
 
@@ -89,7 +89,9 @@ class AccessGuard:
         self._open_to_all = open_to_all
         self._open_to_users = open_to_users
         self._cluster = cluster
-        self._known: dict[str, tuple[User, Secret]] = {}
+        self._users: dict[str, User] = {}
+        self._secrets: dict[str, Secret] = {}
+        self._begun: dict[str, tuple[Any, Any]] = {}
         self._allowed: set[_Allowed] = set()
         self._hosts: dict[str, str] = {}
         self._revision = -1
@@ -104,9 +106,15 @@ class AccessGuard:
     def before_request(self, peer: str, request: Command) -> None:
         if self._revision != self._directory.revision:
             self._forget()
-        if self._is_known(peer, request):
-            return
         code = request.code
+        # Signed, and like one that was let in before: the way of nearly all.
+        rule, host = self._remembering.get(code), self._hosts.get(peer)
+        if (
+            rule is not None
+            and host is not None
+            and is_allowed(request, code, rule.fields, host, self._allowed, self._begun)
+        ):
+            return
         try:
             name = ""
             if self._authenticates and code not in self._open_to_all:
@@ -116,21 +124,6 @@ class AccessGuard:
         except RequestRejected as cause:
             self._refusals.add(peer, request, cause)
             raise
-
-    def _is_known(self, peer: str, request: Command) -> bool:
-        """Whether it is signed, and like one that was let in before: the way of nearly all."""
-        rule = self._remembering.get(request.code)
-        host = self._hosts.get(peer)
-        if rule is None or host is None:
-            return False
-        signed = read_signed(request)
-        if signed is None:
-            return False
-        name = signed.access_key
-        if (request.code, name, host, rule.values(request)) not in self._allowed:
-            return False
-        known = self._known.get(name)
-        return known is not None and known[1].has_signed(signed)
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:
         """What was let in is answered as it is."""
@@ -161,7 +154,9 @@ class AccessGuard:
 
     def _forget(self) -> None:
         self._revision = self._directory.revision
-        self._known.clear()
+        self._users.clear()
+        self._secrets.clear()
+        self._begun.clear()
         self._allowed.clear()
 
     # Who
@@ -172,13 +167,14 @@ class AccessGuard:
         name = field_of(request, ACCESS_KEY) if signed is None else signed.access_key
         if not name:
             raise _refused("username cannot be null.")
-        known = self._known.get(name)
-        if known is None:
-            user = self._user(name)
-            known = self._known[name] = user, Secret(user.password.encode())
-        if signed is not None and known[1].has_signed(signed):
+        secret = self._secrets.get(name)
+        if secret is None:
+            user = self._users[name] = self._user(name)
+            secret = self._secrets[name] = Secret(user.password.encode())
+            self._begun[name] = secret.inner, secret.outer
+        if signed is not None and secret.has_signed(signed):
             return name
-        if not is_signed(request, known[1]):
+        if not is_signed(request, secret):
             raise _refused("check signature failed.")
         return name
 
@@ -195,8 +191,7 @@ class AccessGuard:
     def _authorize(self, request: Command, name: str, peer: str) -> None:
         if not name:
             raise _refused("username cannot be null.")
-        known = self._known.get(name)
-        user = known[0] if known is not None else self._user(name)
+        user = self._users.get(name) or self._user(name)
         rule = self._rules.get(request.code)
         if user.is_super:
             if isinstance(rule, FieldRule):

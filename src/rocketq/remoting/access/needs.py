@@ -39,17 +39,17 @@ def group_need(group: str, actions: Actions) -> Need:
 class FieldRule:
     """A rule that looks at some fields of the header alone: equal fields, equal needs."""
 
-    __slots__ = ("_fields", "_needs")
+    __slots__ = ("_needs", "fields")
 
     def __init__(
         self, fields: tuple[str, ...], needs: Callable[[tuple[str, ...]], Iterable[Need]]
     ) -> None:
-        self._fields = tuple(field.encode() for field in fields)
+        self.fields = tuple(field.encode() for field in fields)
         self._needs = needs
 
     def values(self, request: Command) -> tuple[str, ...]:
         """What its needs depend on."""
-        return fields_of(request, self._fields)
+        return fields_of(request, self.fields)
 
     def __call__(self, request: Command) -> Iterable[Need]:
         return self._needs(self.values(request))

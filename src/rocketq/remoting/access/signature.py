@@ -35,25 +35,25 @@ class Secret:
     That halves what `hmac.digest` takes for something as short as a request.
     """
 
-    __slots__ = ("_inner", "_outer")
+    __slots__ = ("inner", "outer")
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) > _BLOCK:
             secret = _sha1(secret).digest()
         key = secret.ljust(_BLOCK, b"\0")
-        self._inner = _sha1(key.translate(_INNER))
-        self._outer = _sha1(key.translate(_OUTER))
+        self.inner = _sha1(key.translate(_INNER))
+        self.outer = _sha1(key.translate(_OUTER))
 
     def sign(self, content: Buffer) -> bytes:
         """HMAC-SHA1 in base64."""
-        inner = self._inner.copy()
+        inner = self.inner.copy()
         inner.update(content)
-        outer = self._outer.copy()
+        outer = self.outer.copy()
         outer.update(inner.digest())
         return binascii.b2a_base64(outer.digest(), newline=False)
 
     def has_signed(self, fields: SignedFields) -> bool:
-        return is_match(fields, self._inner, self._outer)
+        return is_match(fields, self.inner, self.outer)
 
 
 def signature(ext_fields: Mapping[str, str], body: Buffer, secret: bytes | Secret) -> str:

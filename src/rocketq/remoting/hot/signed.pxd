@@ -2,6 +2,7 @@
 
 cimport cython
 
+cimport rocketq.common.memory as memory
 cimport rocketq.remoting.wire.command as commands
 cimport rocketq.remoting.wire.scan as scan
 from rocketq.remoting.wire.command cimport Command as CommandType
@@ -14,7 +15,10 @@ cdef class SignedFields:
     cdef public bytes content
 
 
-@cython.locals(fields=SignedFields, base="const unsigned char*", i="int", parts=list)
+@cython.locals(
+    fields=SignedFields, base="const unsigned char*", i="int", room="Py_ssize_t",
+    values=bytearray, out="unsigned char*", used="Py_ssize_t", end="Py_ssize_t", value=bytes,
+)
 cpdef SignedFields read_signed(CommandType command)
 
 cpdef bint is_match(SignedFields fields, object inner, object outer)
@@ -32,3 +36,8 @@ cdef void _sort(CommandType command, const unsigned char* base) noexcept
 cdef bint _is_before(
     const unsigned char* base, int at, int size, int other_at, int other_size
 ) noexcept
+
+@cython.locals(fields=SignedFields, secret=tuple)
+cpdef bint is_allowed(
+    CommandType command, object code, tuple names, str host, set allowed, dict secrets
+)

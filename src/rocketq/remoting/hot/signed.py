@@ -12,6 +12,7 @@ from binascii import b2a_base64
 from hmac import compare_digest
 from typing import Any
 
+from rocketq.common import memory
 from rocketq.common.memory import Buffer
 from rocketq.remoting.wire import command as commands
 from rocketq.remoting.wire import scan
@@ -35,16 +36,31 @@ def read_signed(command: Command) -> SignedFields | None:
     fields = SignedFields.__new__(SignedFields)
     fields.access_key = ""
     fields.signature = b""
-    parts: list[Buffer] = []
+    room = 0
+    for i in range(command._entry_count):
+        room += command._entries[i].value_size
+    # Not the one buffer for everybody: a value may be read by way of it.
+    values = memory.unfilled(room)
+    out = memory.room(values)
+    used = 0
     for i in range(command._entry_count):
         if scan.name_is(command, base, i, b"Signature", 9):
             fields.signature = scan.raw_value(command, base, i)
             continue
         if scan.name_is(command, base, i, b"AccessKey", 9):
             fields.access_key = scan.text_value(command, i)
-        parts.append(scan.raw_value(command, base, i))
-    parts.append(command.body)
-    fields.content = b"".join(parts)
+        end = scan.put_value(command, base, i, out, used)
+        if end < 0:
+            value = scan.raw_value(command, base, i)
+            if len(value) > command._entries[i].value_size:
+                return None  # not UTF-8, and longer once that is replaced
+            end = memory.put(out, used, value)
+        used = end
+    body = command.body
+    if len(body):
+        fields.content = b"".join((memory.view(out, 0, used), body))
+    else:
+        fields.content = memory.bytes_at(out, 0, used)
     return fields
 
 
@@ -55,6 +71,28 @@ def is_match(fields: SignedFields, inner: Any, outer: Any) -> bool:
     second = outer.copy()
     second.update(first.digest())
     return compare_digest(fields.signature, b2a_base64(second.digest(), newline=False))
+
+
+def is_allowed(
+    command: Command,
+    code: int,
+    names: tuple[bytes, ...],
+    host: str,
+    allowed: set[tuple[int, str, str, tuple[str, ...]]],
+    secrets: dict[str, tuple[Any, Any]],
+) -> bool:
+    """Whether a request is like one that was let in before, and signed by the same user.
+
+    `names`: the fields that decide, with code, user and host, what is allowed. `secrets`: what
+    `is_match` wants, by user.
+    """
+    fields = read_signed(command)
+    if fields is None:
+        return False
+    if (code, fields.access_key, host, fields_of(command, names)) not in allowed:
+        return False
+    secret = secrets.get(fields.access_key)
+    return secret is not None and is_match(fields, secret[0], secret[1])
 
 
 def field_of(command: Command, name: str) -> str:

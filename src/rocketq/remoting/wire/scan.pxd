@@ -60,11 +60,15 @@ cdef bint name_is(
 
 cdef str text_value(CommandType command, int entry)
 
-@cython.locals(
-    at="Py_ssize_t", end="Py_ssize_t", used="Py_ssize_t", char="unsigned char",
-    high="unsigned char", buffer=bytearray, out="unsigned char*", value=bytes,
-)
+@cython.locals(used="Py_ssize_t", buffer=bytearray, value=bytes)
 cdef bytes raw_value(CommandType command, const unsigned char* base, int entry)
+
+@cython.locals(
+    at="Py_ssize_t", end="Py_ssize_t", char="unsigned char", high="unsigned char", is_escaped=bint
+)
+cdef Py_ssize_t put_value(
+    CommandType command, const unsigned char* base, int entry, unsigned char* out, Py_ssize_t used
+) noexcept
 
 cdef bint _is_utf8(bytes value)
 

@@ -19,7 +19,7 @@ from typing import Final
 import cython
 
 from rocketq.common import memory
-from rocketq.common.memory import Buffer
+from rocketq.common.memory import Buffer, WritableBuffer
 from rocketq.common.numbers import parse_int64
 from rocketq.remoting.wire import json_header
 from rocketq.remoting.wire.command import Command, Entry
@@ -337,24 +337,40 @@ def text_value(command: Command, entry: int) -> str:
 
 def raw_value(command: Command, base: Buffer, entry: int) -> bytes:
     """A value as the bytes of its text: UTF-8, without escapes."""
+    buffer = json_header.buffer_for(command._entries[entry].value_size)
+    used = put_value(command, base, entry, memory.room(buffer), 0)
+    if used >= 0:
+        return memory.bytes_at(memory.room(buffer), 0, used)
+    if not command._entries[entry].is_escaped:
+        value = memory.bytes_at(
+            base, command._entries[entry].value_at, command._entries[entry].value_size
+        )
+        if _is_utf8(value):
+            return value
+    return text_value(command, entry).encode("utf-8", "replace")
+
+
+def put_value(command: Command, base: Buffer, entry: int, out: WritableBuffer, used: int) -> int:
+    """Write a value of ASCII, without escapes; where it ends, or -1 if it is another one.
+
+    It never takes more room than it has in the frame.
+    """
     at = command._entries[entry].value_at
     end = at + command._entries[entry].value_size
-    # Escapes of ASCII, of which properties are full, are resolved here.
-    buffer = json_header.buffer_for(end - at)
-    out = memory.room(buffer)
-    used = 0
+    is_escaped = command._entries[entry].is_escaped
     high = 0
     while at < end:
         char = base[at]
         high |= char
-        if char == 0x5C and command._entries[entry].is_escaped:
+        if char == 0x5C and is_escaped:
+            # Escapes of ASCII, of which properties are full, are resolved here.
             char = base[at + 1]
             if char == 0x75:
                 if base[at + 2] != 0x30 or base[at + 3] != 0x30:
-                    break
+                    return -1
                 char = _hex_digit(base[at + 4]) << 4 | _hex_digit(base[at + 5])
                 if char >= 0x80:
-                    break
+                    return -1
                 at += 4
             elif char == 0x6E:
                 char = 0x0A
@@ -370,11 +386,7 @@ def raw_value(command: Command, base: Buffer, entry: int) -> bytes:
         out[used] = char
         used += 1
         at += 1
-    if at == end:
-        value = memory.bytes_at(out, 0, used)
-        if high < 0x80 or _is_utf8(value):
-            return value
-    return text_value(command, entry).encode("utf-8", "replace")
+    return used if high < 0x80 else -1
 
 
 def _is_utf8(value: bytes) -> bool:
