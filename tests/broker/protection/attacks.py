@@ -36,7 +36,13 @@ from rocketq.remoting.headers import (
     RequestHeader,
     ResetOffset,
 )
-from rocketq.remoting.headers.pop import AckMessage, ChangeInvisibleTime, Notification, PopMessage
+from rocketq.remoting.headers.pop import (
+    AckMessage,
+    ChangeInvisibleTime,
+    Notification,
+    PeekMessage,
+    PopMessage,
+)
 from tests.broker.harness import pull_request, send_request
 from tests.siege import attack_for
 
@@ -213,6 +219,34 @@ async def held_pops(client: RemotingClient, address: str, turn: int) -> None:
     await asyncio.gather(*calls, return_exceptions=True)
 
 
+async def wide_pops(client: RemotingClient, address: str, turn: int) -> None:
+    """Of a topic with as many queues as one may have, some of them there and most not."""
+    sends = [send_request(WIDE, queue_id=each * 80) for each in range(200)]
+    await asyncio.gather(*(call(client, address, request) for request in sends))
+    common: dict[str, Any] = {"poll_time": 400, "born_time": int(time.time() * 1000)}
+    requests: list[RequestHeader] = []
+    for number in range(100):
+        group = f"pops-{number % 20}"
+        requests += (
+            PopMessage(
+                consumer_group=group,
+                topic=WIDE,
+                queue_id=-1,
+                max_msg_nums=32,
+                invisible_time=10_000 + turn,
+                init_mode=number % 2,
+                exp_type="TAG",
+                exp=f"nobody-{number}" if number % 3 else "*",
+                order=number % 7 == 0,
+                **common,
+            ),
+            Notification(consumer_group=group, topic=WIDE, queue_id=-1, **common),
+            PeekMessage(consumer_group=group, topic=WIDE, queue_id=-1, max_msg_nums=32),
+        )
+    calls = [client.send(address, Command.request(each), 20.0) for each in requests]
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
 async def receipts_of_all_kinds(client: RemotingClient, address: str, turn: int) -> None:
     """Acknowledgements of what nobody has popped, one by one and by the hundred thousand."""
     now_ms = int(time.time() * 1000)
@@ -371,6 +405,7 @@ ATTACKS: Final[dict[str, Attack]] = {
         held_pulls,
         held_sql_pulls,
         held_pops,
+        wide_pops,
         receipts_of_all_kinds,
         times_without_end,
         assignments,

@@ -143,5 +143,5 @@ def test_honest_clients_among_hostile_ones(tmp_path: Path) -> None:
         "mappedFileSizeCommitLog": str(64 << 20),
     }
     with server_process("broker", settings) as server:
-        asyncio.run(prepare(server[0]))
+        asyncio.run(prepare(server.address))
         besiege(server, "tests.broker.protection.attacks", list(ATTACKS), honest)
