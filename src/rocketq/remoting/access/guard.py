@@ -9,7 +9,7 @@ or a policy changes.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from rocketq.common.access import Acl, Need, ResourceType, User, refusal
 from rocketq.remoting.access.audit import Refusals
@@ -91,7 +91,7 @@ class AccessGuard:
         self._cluster = cluster
         self._users: dict[str, User] = {}
         self._secrets: dict[str, Secret] = {}
-        self._begun: dict[str, tuple[Any, Any]] = {}
+        self._keys: dict[str, bytes] = {}
         self._allowed: set[_Allowed] = set()
         self._hosts: dict[str, str] = {}
         self._revision = -1
@@ -112,7 +112,7 @@ class AccessGuard:
         if (
             rule is not None
             and host is not None
-            and is_allowed(request, code, rule.fields, host, self._allowed, self._begun)
+            and is_allowed(request, code, rule.fields, host, self._allowed, self._keys)
         ):
             return
         try:
@@ -156,7 +156,7 @@ class AccessGuard:
         self._revision = self._directory.revision
         self._users.clear()
         self._secrets.clear()
-        self._begun.clear()
+        self._keys.clear()
         self._allowed.clear()
 
     # Who
@@ -171,7 +171,7 @@ class AccessGuard:
         if secret is None:
             user = self._users[name] = self._user(name)
             secret = self._secrets[name] = Secret(user.password.encode())
-            self._begun[name] = secret.inner, secret.outer
+            self._keys[name] = secret.key
         if signed is not None and secret.has_signed(signed):
             return name
         if not is_signed(request, secret):

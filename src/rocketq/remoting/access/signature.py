@@ -4,15 +4,13 @@ Signed are the values of all ext fields in the order of their names, then the bo
 HMAC-SHA1 with the secret key, base64.
 """
 
-import binascii
-import hashlib
 import hmac
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from rocketq.common.buffers import Buffer
-from rocketq.remoting.hot.signed import SignedFields, is_match
+from rocketq.common.hmac_sha1 import block_of
+from rocketq.remoting.hot.signed import SignedFields, is_match, ready_key, sign
 from rocketq.remoting.wire.command import Command
 
 ACCESS_KEY: Final = "AccessKey"
@@ -22,38 +20,21 @@ SECURITY_TOKEN: Final = "SecurityToken"
 _UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 _ZONE_PREFIX: Final = "__ZONE_"
 
-_BLOCK: Final = 64
-_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
-_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
-
-_sha1: Final = partial(hashlib.sha1, usedforsecurity=False)
-
 
 class Secret:
-    """A secret key, made ready: what HMAC does with the key alone is done once.
+    """A secret key, made ready: what HMAC does with the key alone is done once."""
 
-    That halves what `hmac.digest` takes for something as short as a request.
-    """
-
-    __slots__ = ("inner", "outer")
+    __slots__ = ("key",)
 
     def __init__(self, secret: bytes) -> None:
-        if len(secret) > _BLOCK:
-            secret = _sha1(secret).digest()
-        key = secret.ljust(_BLOCK, b"\0")
-        self.inner = _sha1(key.translate(_INNER))
-        self.outer = _sha1(key.translate(_OUTER))
+        self.key = ready_key(block_of(secret))
 
     def sign(self, content: Buffer) -> bytes:
         """HMAC-SHA1 in base64."""
-        inner = self.inner.copy()
-        inner.update(content)
-        outer = self.outer.copy()
-        outer.update(inner.digest())
-        return binascii.b2a_base64(outer.digest(), newline=False)
+        return sign(bytes(content), self.key)
 
     def has_signed(self, fields: SignedFields) -> bool:
-        return is_match(fields, self.inner, self.outer)
+        return is_match(fields, self.key)
 
 
 def signature(ext_fields: Mapping[str, str], body: Buffer, secret: bytes | Secret) -> str:

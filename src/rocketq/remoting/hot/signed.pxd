@@ -2,11 +2,16 @@
 
 cimport cython
 
+cimport rocketq.common.hmac_sha1 as hmac_sha1
 cimport rocketq.common.memory as memory
 cimport rocketq.remoting.wire.command as commands
 cimport rocketq.remoting.wire.scan as scan
 from rocketq.remoting.wire.command cimport Command as CommandType
 from rocketq.remoting.wire.command cimport EntryStruct
+
+
+cdef Py_ssize_t _SHORT
+cdef const unsigned char* _BASE64
 
 
 cdef class SignedFields:
@@ -21,7 +26,19 @@ cdef class SignedFields:
 )
 cpdef SignedFields read_signed(CommandType command)
 
-cpdef bint is_match(SignedFields fields, object inner, object outer)
+cpdef bytes ready_key(bytes block)
+
+cpdef bytes sign(bytes content, bytes key)
+
+cpdef bint is_match(SignedFields fields, bytes key)
+
+cdef bytes _digest(bytes content, bytes key)
+
+@cython.locals(
+    written="const unsigned char*", raw="const unsigned char*", different="unsigned int",
+    bits="unsigned int", group="int",
+)
+cdef bint _is_base64_of(bytes text, bytes digest)
 
 @cython.locals(base="const unsigned char*", word=bytes, i="int")
 cpdef str field_of(CommandType command, str name)
@@ -37,7 +54,7 @@ cdef bint _is_before(
     const unsigned char* base, int at, int size, int other_at, int other_size
 ) noexcept
 
-@cython.locals(fields=SignedFields, secret=tuple)
+@cython.locals(fields=SignedFields, key=bytes)
 cpdef bint is_allowed(
-    CommandType command, object code, tuple names, str host, set allowed, dict secrets
+    CommandType command, object code, tuple names, str host, set allowed, dict keys
 )
