@@ -8,6 +8,8 @@ hash table, and columns are compared word by word, since their width follows the
 import difflib
 import re
 
+from peers.admin_commands import LASTS_MS
+
 MASKS = [
     (r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d([,:.]\d+)?", "TIME"),
     (r"\b[0-9A-F]{32}\b", "ID"),
@@ -55,6 +57,8 @@ def lines_of(command: str, output: str) -> list[str]:
     lines = output.splitlines()
     if command in OURS:
         lines = [line for line in lines if not OURS[command].search(line)]
+    if command in LASTS_MS:
+        lines = list(set(lines))  # how many rounds there are depends on how fast they are
     # A stack trace says in which line of Java something failed; its first line says what.
     return sorted(line for line in lines if line and not line.startswith(("at ", "... ")))
 

@@ -203,7 +203,8 @@ def compare_on_a_set(folder: Path, rows: Sequence[str]) -> Outcomes:
 def compare_tools(folder: Path, rows: Sequence[str]) -> Outcomes:
     theirs = printed(folder / "java", our_broker)
     ours = printed(folder / "rocketq", our_broker, OurSession)
-    return _compared([of_tools(each) for each in theirs], [of_tools(each) for each in ours], rows)
+    theirs, ours = [of_tools(each) for each in theirs], [of_tools(each) for each in ours]
+    return _compared(theirs, ours, rows, with_own=False)
 
 
 def _compared(
@@ -211,11 +212,15 @@ def _compared(
     ours: list[str],
     rows: Sequence[str],
     commands: Sequence[Invocation] = COMMANDS,
+    *,
+    with_own: bool = True,
 ) -> Outcomes:
     found: dict[str, Outcome] = {}
     for invocation, by_java, by_us in zip(commands, theirs, ours, strict=True):
         row = f"mqadmin {invocation.command}"
         if rows and row not in rows and invocation.command not in rows:
+            continue
+        if invocation.own and not with_own:
             continue
         different = difference(invocation.command, by_java, by_us)
         earlier = found.get(row, Outcome(True))

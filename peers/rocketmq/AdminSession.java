@@ -2,7 +2,9 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -25,6 +27,7 @@ public class AdminSession {
             System.setErr(capture);
             Thread thread = new Thread(() -> {
                 try {
+                    forgetCommands();
                     MQAdminStartup.main0(command, null);
                 } catch (Throwable failure) {
                     failure.printStackTrace();
@@ -39,5 +42,12 @@ public class AdminSession {
             answers.flush();
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** In a process of its own each command is a new one; some cannot run twice. */
+    private static void forgetCommands() throws Exception {
+        Field commands = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
+        commands.setAccessible(true);
+        ((List<?>) commands.get(null)).clear();
     }
 }

@@ -82,6 +82,16 @@ def test_a_run_of_one_column_leaves_the_results_of_the_others(
     assert dates.keys() == {"one", "two"}
 
 
+def test_a_test_with_parameters_is_one_row(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase name="test_it_fits[a]"/><testcase name="test_it_fits[b]">'
+        '<failure message="wrong"/></testcase><testcase name="test_it_fits[c]"/>'
+        "</testsuite></testsuites>"
+    )
+    assert spark.outcomes(report, "console") == {"console: it fits": Outcome(False, "wrong")}
+
+
 def test_lines_that_are_no_results_are_passed_over() -> None:
     lines = ["RocketMQLog:WARN", '{"feature":"delay","ok":true,"ms":1042,"detail":""}']
     assert read_lines(lines) == {"delay": Outcome(True)}

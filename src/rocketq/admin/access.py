@@ -27,8 +27,15 @@ from rocketq.remoting.headers.access import (
 
 
 async def holders(api: BrokerApi) -> list[str]:
-    """All who keep users: one broker of each name, and NameServers that check who asks."""
-    found = await brokers.addresses(api)
+    """All who keep users: every broker for itself, and NameServers that check who asks.
+
+    Slaves do not copy them: one that becomes a master must know them already.
+    """
+    found = [
+        address
+        for cluster in await brokers.clusters(api)
+        for address in await brokers.every_address(api, cluster)
+    ]
     for address in api.name_servers.addresses:
         try:
             await users(api, address)

@@ -18,10 +18,12 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 Run = Callable[[str, list[str]], None]
 """A command or a group of them: called with what it is named and its arguments."""
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _USAGE_ERROR: Final = 2
 
@@ -81,6 +83,8 @@ def command(function: Callable[..., None]) -> Run:
 
     def run(program: str, arguments: list[str]) -> None:
         parser = _parser(function, program)
+        if getattr(function, "takes_anything", False) and not {"-h", "--help"} & {*arguments}:
+            arguments = []
         # Words may stand before and after options.
         values = vars(parser.parse_intermixed_args(arguments))
         try:
@@ -92,6 +96,12 @@ def command(function: Callable[..., None]) -> Run:
 
     run.function = function  # type: ignore[attr-defined]  # for completion
     return run
+
+
+def takes_anything(function: F) -> F:
+    """A command that does not look at what it is given."""
+    function.takes_anything = True  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,19 @@ def test_what_is_acknowledged_is_in_the_slave_when_the_master_is_killed(tmp_path
             for line in run("admin", "clusterList", "-n", namesrv).stdout.splitlines()[1:]
         ]
         assert ids == ["0", "1"]
+        # Of a cluster, replication is its masters' to tell; users are kept by each broker.
+        of_all = ("-c", "DefaultCluster", "-n", namesrv)
+        assert run("admin", "haStatus", *of_all).stdout.count("#MasterAddr") == 1
+        for words in (("createUser", "-p", "12345678"), ("deleteUser",)):
+            made = run("admin", *words, "-u", "alice", *of_all).stdout.splitlines()
+            assert len(set(made)) == 2, made
+        titles = run("admin", "getColdDataFlowCtrInfo", *of_all).stdout
+        assert f"============Master: {master}============" in titles
+        slave = re.search(rf"=My Master: {master}=====Slave: ([\d.:]+)=", titles)
+        assert slave is not None
+        made = run("user", "create", "eve", "--password", "12345678", "-n", namesrv)
+        assert made.returncode == 0, made.stderr
+        assert "eve" in run("admin", "getUser", "-b", slave[1], "-u", "eve", "-n", namesrv).stdout
         os.kill(pids["broker-a"], signal.SIGKILL)
         wait_until(lambda: read(server).count("hello\n") == 20, "the slave to be read from")
         assert server.stop() == 0

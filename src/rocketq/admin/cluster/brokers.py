@@ -97,6 +97,13 @@ async def targets(api: BrokerApi, broker: str | None, cluster: str | None) -> li
     return await masters(api, cluster)
 
 
+async def every_target(api: BrokerApi, broker: str | None, cluster: str | None) -> list[str]:
+    """The same for what each broker keeps for itself: slaves of a cluster are meant, too."""
+    if cluster and not broker:
+        return await every_address(api, cluster)
+    return await targets(api, broker, cluster)
+
+
 async def broker_name_of(api: BrokerApi, address: str) -> str:
     for name, broker in (await api.cluster_info()).broker_addr_table.items():
         if address in broker.broker_addrs.values():

@@ -16,8 +16,8 @@ async def status(api: BrokerApi, address: str) -> HARuntimeInfo:
 async def states(
     api: BrokerApi, broker: str | None, cluster: str | None
 ) -> dict[str, HARuntimeInfo]:
-    """What a broker, or every broker of a cluster, says about it, by address."""
-    addresses = [broker] if broker else await brokers.every_address(api, cluster or "")
+    """What a broker, or every master of a cluster, says about it, by address."""
+    addresses = await brokers.targets(api, broker, cluster)
     return {address: await status(api, address) for address in addresses}
 
 

@@ -64,7 +64,7 @@ async def create_user(
     """Create user to cluster."""
     either(broker, cluster)
     info = UserInfo(username=name, password=password, user_type=kind)
-    addresses = await brokers.targets(api, broker, cluster)
+    addresses = await brokers.every_target(api, broker, cluster)
     for address in addresses:
         await access.create_user(api, address, info)
     return _done("create user", addresses)
@@ -91,7 +91,7 @@ async def update_user(
     if password is None and kind is None and status is None:
         raise UsageError("Missing required option: one of -p, -t and -s")
     info = UserInfo(username=name, password=password, user_type=kind, user_status=status)
-    addresses = await brokers.targets(api, broker, cluster)
+    addresses = await brokers.every_target(api, broker, cluster)
     for address in addresses:
         await access.update_user(api, address, info)
     return _done("update user", addresses)
@@ -103,7 +103,7 @@ async def delete_user(
 ) -> Report:
     """Delete user from cluster."""
     either(broker, cluster)
-    addresses = await brokers.targets(api, broker, cluster)
+    addresses = await brokers.every_target(api, broker, cluster)
     for address in addresses:
         await access.delete_user(api, address, name)
     return _done("delete user", addresses)
@@ -208,7 +208,7 @@ async def create_acl(
     """Create acl to cluster."""
     either(broker, cluster)
     entries = _entries(resources, actions, decision, sources)
-    addresses = await brokers.targets(api, broker, cluster)
+    addresses = await brokers.every_target(api, broker, cluster)
     for address in addresses:
         await access.create_acl(api, address, subject, *entries)
     return _done("create acl", addresses)
@@ -228,7 +228,7 @@ async def update_acl(
     """Update acl to cluster."""
     either(broker, cluster)
     entries = _entries(resources, actions, decision, sources)
-    addresses = await brokers.targets(api, broker, cluster)
+    addresses = await brokers.every_target(api, broker, cluster)
     for address in addresses:
         await access.update_acl(api, address, subject, *entries)
     return _done("update acl", addresses)
@@ -246,7 +246,7 @@ async def delete_acl(
 ) -> Report:
     """Delete acl from cluster."""
     either(broker, cluster)
-    addresses = await brokers.targets(api, broker, cluster)
+    addresses = await brokers.every_target(api, broker, cluster)
     for address in addresses:
         await access.delete_acl(api, address, subject, resources or "")
     return _done("delete acl", addresses)

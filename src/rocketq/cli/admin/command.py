@@ -105,9 +105,14 @@ def show(report: Report, *, as_json: bool) -> None:
 
 # Options that many sub-commands have
 
-Topic = Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="The topic.")]
+Topic = Annotated[str, Option("-t", "--topic", "--topicName", metavar="TOPIC", help="The topic.")]
 Group = Annotated[
-    str, Option("-g", "--groupName", "--group", metavar="GROUP", help="The consumer group.")
+    str,
+    Option(
+        *("-g", "--groupName", "--group", "--consumerGroup"),
+        metavar="GROUP",
+        help="The consumer group.",
+    ),
 ]
 BrokerAddress = Annotated[
     str | None,
@@ -115,7 +120,7 @@ BrokerAddress = Annotated[
 ]
 Cluster = Annotated[
     str | None,
-    Option("-c", "--clusterName", metavar="CLUSTER", help="All masters of a cluster."),
+    Option("-c", "--clusterName", "--cluster", metavar="CLUSTER", help="Brokers of a cluster."),
 ]
 RouteCluster = Annotated[str | None, Option("-c", "--cluster", metavar="CLUSTER", hidden=True)]
 

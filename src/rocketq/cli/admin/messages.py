@@ -60,6 +60,7 @@ async def query_msg_by_id(
         Option("-s", "--sendMessage", metavar="true|false", help="Send it once more?"),
     ] = None,
     cluster: RouteCluster = None,
+    unit: Annotated[str | None, Option("-u", "--unitName", hidden=True)] = None,
 ) -> Report:
     """Query Message by Id."""
     data: list[Any] = []
@@ -101,10 +102,17 @@ async def query_msg_by_unique_key(
     client_id: Annotated[
         str | None, Option("-d", "--clientId", metavar="ID", help="The consumer's client.")
     ] = None,
+    begin: Annotated[
+        int, Option("-s", "--startTime", metavar="MS", help="Stored from then on.")
+    ] = 0,
+    end: Annotated[
+        int | None, Option("-e", "--endTime", metavar="MS", help="Stored until then.")
+    ] = None,
     cluster: RouteCluster = None,
 ) -> Report:
     """Query Message by Unique key."""
-    found = await messages.by_unique_key(api, topic, unique_id)
+    end_ms = 2**63 - 1 if end is None else end
+    found = await messages.by_unique_key(api, topic, unique_id, begin_ms=begin, end_ms=end_ms)
     if found and group and client_id:
         result = await messages.consume_directly(api, found[0], group, client_id)
         return Report(result.to_json(), [direct_result_text(result)])
@@ -126,6 +134,7 @@ async def query_msg_by_offset(
     queue_id: Annotated[int, Option("-i", "--queueId", metavar="ID", help="The queue.")],
     offset: Annotated[int, Option("-o", "--offset", metavar="N", help="The offset in it.")],
     body_format: BodyFormat = None,
+    route_topic: Annotated[str | None, Option("-r", "--routeTopic", hidden=True)] = None,
 ) -> Report:
     """Query Message by offset."""
     message = await messages.by_offset(api, topic, broker_name, queue_id, offset)
@@ -145,9 +154,15 @@ async def query_msg_by_key(
     max_count: Annotated[
         int, Option("-m", "--maxNum", metavar="N", help="At most this many.")
     ] = 64,
+    kind: Annotated[
+        str, Option("-p", "--keyType", metavar="K", help="K for keys; tags are not indexed.")
+    ] = "K",
+    last_key: Annotated[str | None, Option("-l", "--lastKey", hidden=True)] = None,
     cluster: RouteCluster = None,
 ) -> Report:
     """Query Message by Key."""
+    if kind != "K":
+        raise UsageError("only keys (K) are indexed")
     begin_ms, end_ms = parse_optional_time(begin), parse_optional_time(end)
     found = await messages.by_key(
         api,
@@ -273,7 +288,8 @@ async def print_msg_by_queue(
         str | None, Option("-d", "--printBody", metavar="true|false", help="[false]")
     ] = None,
     count_tags: Annotated[
-        str | None, Option("-f", "--calculateByTag", metavar="true|false", help="[false]")
+        str | None,
+        Option("-f", "--calculate", "--calculateByTag", metavar="true|false", help="[false]"),
     ] = None,
 ) -> Report:
     """Print Message Detail by queueId."""

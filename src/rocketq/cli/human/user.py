@@ -167,7 +167,7 @@ async def _decide(
 
 
 async def _addresses(api: BrokerApi, cluster: str | None) -> list[str]:
-    return await brokers.masters(api, await the_cluster(api, cluster))
+    return await brokers.every_address(api, await the_cluster(api, cluster))
 
 
 async def _known(api: BrokerApi, address: str, user: str) -> UserInfo:

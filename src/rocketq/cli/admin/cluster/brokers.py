@@ -168,15 +168,15 @@ async def update_broker_config(
     broker: BrokerAddress = None,
     cluster: Cluster = None,
     slaves_too: Annotated[
-        bool, Option("-a", "--updateAllBroker", help="Slaves of the cluster too.")
-    ] = False,
+        str | None,
+        Option("-a", "--updateAllBroker", metavar="true", help="Slaves of the cluster too."),
+    ] = None,
 ) -> Report:
     """Update broker's config."""
     either(broker, cluster)
-    if slaves_too and cluster and not broker:
-        addresses = await brokers.every_address(api, cluster)
-    else:
-        addresses = await brokers.targets(api, broker, cluster)
+    # As with RocketMQ it is enough that the option is there.
+    chosen = brokers.targets if slaves_too is None else brokers.every_target
+    addresses = await chosen(api, broker, cluster)
     for address in addresses:
         await brokers.update_config(api, address, key, value)
     lines = [f"update broker config success, {address}" for address in addresses]

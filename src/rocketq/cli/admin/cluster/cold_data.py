@@ -17,10 +17,10 @@ async def get_cold_data_flow_ctr_info(
     either(broker, cluster)
     data: dict[str, Any] = {}
     lines = []
-    for address in await brokers.targets(api, broker, cluster):
+    for address, title in await _titles(api, broker, cluster):
         table = await cold_data.limits(api, address)
         data[address] = table
-        lines.append(f"============{address}============")
+        lines.append(title)
         if table:
             lines += json.dumps_pretty(table).decode().splitlines()
         else:
@@ -74,11 +74,27 @@ async def set_commit_log_read_ahead_mode(
     if mode not in (0, 1):
         raise UsageError("set the read mode error; 0 is default, 1 random read")
     data, lines = {}, []
-    for address in await brokers.targets(api, broker, cluster):
+    for address, title in await _titles(api, broker, cluster):
         data[address] = await cold_data.set_read_ahead(api, address, mode)
         lines += [
-            f"============{address}============",
+            title,
             # Java forgot a blank here; whoever reads this with a program knows it so.
             f"commitLog set readAhead mode rstStr{data[address]}",
         ]
     return Report(data, lines)
+
+
+async def _titles(api: BrokerApi, broker: str | None, cluster: str | None) -> list[tuple[str, str]]:
+    """The brokers that are meant, slaves of a cluster too, and what stands above their lines."""
+    if broker or not cluster:
+        return [(each, _title(each)) for each in await brokers.targets(api, broker, cluster)]
+    found = []
+    for master, slaves in await brokers.groups_of_cluster(api, cluster):
+        if master is not None:
+            found.append((master, _title(f"Master: {master}")))
+        found += [(each, _title(f"My Master: {master}=====Slave: {each}")) for each in slaves]
+    return found
+
+
+def _title(text: str) -> str:
+    return f"============{text}============"
