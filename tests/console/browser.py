@@ -1,6 +1,7 @@
 """A real Chromium for tests."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,20 +56,25 @@ def chromium(*, size: tuple[int, int] = LAPTOP, language: str = "en") -> Iterato
     ):
         options.add_argument(argument)
     options.add_experimental_option("prefs", {"intl.accept_languages": language})
+    downloads = tempfile.TemporaryDirectory(prefix="rocketq-downloads-")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(shutil.which(_DRIVERS[0]))
     driver = webdriver.Chrome(options=options, service=service)
     try:
-        yield Browser(driver)
+        yield Browser(driver, Path(downloads.name))
     finally:
         driver.quit()
+        downloads.cleanup()
 
 
 class Browser:
     """What tests do in it. Everything waits for what it needs."""
 
-    def __init__(self, driver: webdriver.Chrome) -> None:
+    def __init__(self, driver: webdriver.Chrome, downloads: Path) -> None:
         self.driver = driver
+        self._downloads = downloads
+        where = {"behavior": "allow", "downloadPath": str(downloads)}
+        driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
         self.resize(LAPTOP)
 
     def resize(self, size: tuple[int, int], *, is_phone: bool = False) -> None:
@@ -162,6 +168,15 @@ class Browser:
         """
         found: list[list[str]] = self.driver.execute_script(script, table)
         return found
+
+    def downloaded(self, name: str) -> str:
+        """What a file holds that a click has brought; it is gone afterwards."""
+        path = self._downloads / name
+        # Chromium gives a file its name when it is complete.
+        wait_until(path.exists, f"{name} among {[each.name for each in path.parent.iterdir()]}")
+        text = path.read_text()
+        path.unlink()
+        return text
 
     def run(self, script: str) -> object:
         return self.driver.execute_script(script)

@@ -1,6 +1,7 @@
 """A real broker, a real console in a process of its own, a real browser."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from rocketq.testing import LocalBroker
 from tests.cli.programs import Server, serving
 from tests.console.browser import ARTIFACTS, Browser, chromium, missing
 from tests.console.sample import Shop, shop
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +25,14 @@ def filled(broker: LocalBroker) -> Iterator[Shop]:
 
 
 @pytest.fixture(scope="session")
-def console(broker: LocalBroker, filled: Shop) -> Iterator[Server]:
-    with serving("console", "-n", broker.namesrv, "--port", "0") as running:
+def console_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("console") / "console.log"
+
+
+@pytest.fixture(scope="session")
+def console(broker: LocalBroker, filled: Shop, console_log: Path) -> Iterator[Server]:
+    log = ("--log-file", str(console_log))
+    with serving("console", "-n", broker.namesrv, "--port", "0", *log) as running:
         yield running
 
 
@@ -49,6 +57,21 @@ def browser(_chromium: Browser) -> Iterator[Browser]:
     _chromium.problems()
     yield _chromium
     assert _chromium.problems() == []
+
+
+@pytest.fixture
+def audited(console_log: Path) -> Callable[[str], None]:
+    """Waits until a change is in the audit log, and fails when it is there twice."""
+
+    def wait_for(change: str) -> None:
+        def count() -> int:
+            lines = console_log.read_text().splitlines()
+            return sum("rocketq.audit: console: " + change in line for line in lines)
+
+        wait_until(lambda: count() > 0, f"{change} in the audit log")
+        assert count() == 1
+
+    return wait_for
 
 
 @pytest.hookimpl(wrapper=True)

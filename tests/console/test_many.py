@@ -62,7 +62,8 @@ async def test_5000_topics_and_1000_groups_stay_fluent() -> None:
             kinds = {"NORMAL", "UNSPECIFIED"}
             began = time.perf_counter()
             found = await topics_page.find(view, "", kinds, Ask(4000, 25, "name", False))
-            assert time.perf_counter() - began < FLUENT_S
+            of_topics_s = time.perf_counter() - began
+            assert of_topics_s < FLUENT_S
             assert found.total == TOPICS
             assert found.rows[0]["name"] == "many-4000"
             assert len(found.rows) == 25
@@ -77,7 +78,9 @@ async def test_5000_topics_and_1000_groups_stay_fluent() -> None:
             api.counts.clear()
             began = time.perf_counter()
             page = await groups_page.find(view, "many-g", {"NORMAL"}, Ask(500, 25, "name", False))
-            assert time.perf_counter() - began < FLUENT_S
+            of_groups_s = time.perf_counter() - began
+            print(f"a page of topics {of_topics_s * 1e3:.1f} ms, of groups {of_groups_s * 1e3:.1f}")
+            assert of_groups_s < FLUENT_S
             assert (page.total, page.rows[0]["name"]) == (GROUPS, "many-g-0500")
             assert RequestCode.GET_BROKER_CONSUME_STATS not in api.counts
 

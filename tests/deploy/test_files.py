@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -120,6 +122,24 @@ def test_units_have_what_a_server_needs() -> None:
             assert part in text, unit.name
         assert re.search(r"^TimeoutStopSec=\d+$", text, re.M), unit.name
         assert re.search(r"^LimitNOFILE=\d+$", text, re.M), unit.name
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_understands_every_line_of_the_units(tmp_path: Path) -> None:
+    for unit in DEPLOY.rglob("*.service"):
+        # A template is looked at as one of its instances, a program that is there as ours.
+        text = unit.read_text().replace("/opt/rocketq/bin/rocketq", "/bin/true")
+        (tmp_path / unit.name.replace("@.", "@a.")).write_text(text)
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", *sorted(map(str, tmp_path.iterdir()))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    # What it does not know is only said: the code is 0 all the same.
+    said = [line for line in ended.stderr.splitlines() if str(tmp_path) in line]
+    assert (ended.returncode, said) == (0, [])
 
 
 def test_the_image_is_small_and_runs_as_nobody_special() -> None:

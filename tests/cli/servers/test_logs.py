@@ -79,6 +79,27 @@ def test_a_file_of_json_lines_and_a_level_that_changes_while_it_runs(tmp_path: P
     assert {"time", "level", "logger", "message"} <= records[0].keys()
 
 
+def test_a_file_that_is_full_is_turned_over(tmp_path: Path) -> None:
+    program = """
+import logging, sys
+from pathlib import Path
+from rocketq.cli.servers import logs
+logs._FILE_BYTES, logs._FILES = 2_000, 3
+logs.log_as_server(logs.LogOptions("info", Path(sys.argv[1])))
+for number in range(200):
+    logging.getLogger("rocketq").info("line %04d", number)
+"""
+    log = tmp_path / "rocketq.log"
+    subprocess.run([sys.executable, "-c", program, str(log)], env=ENVIRONMENT, check=True)
+    files = sorted(tmp_path.iterdir())
+    assert [each.name for each in files] == [f"rocketq.log{end}" for end in ("", ".1", ".2", ".3")]
+    assert all(each.stat().st_size <= 2_000 for each in files)
+    # The newest are kept, and no line is cut in two.
+    text = "".join(each.read_text() for each in (*reversed(files[1:]), log))
+    kept = [line.split()[-1] for line in text.splitlines()]
+    assert kept == [f"{number:04d}" for number in range(200 - len(kept), 200)]
+
+
 def test_a_recovery_after_a_crash_is_said(tmp_path: Path) -> None:
     with serving("up", "--dir", str(tmp_path), *FREE) as server:
         assert run("send", "t", "hello", "-n", server.facts["namesrv"]).returncode == 0
