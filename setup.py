@@ -40,6 +40,7 @@ HOT_MODULES: list[str] = [
     "rocketq.remoting.wire.command",
     "rocketq.remoting.link.connection",
     "rocketq.remoting.link.handling",
+    "rocketq.remoting.link.meter",
     "rocketq.remoting.hot.pull",
     "rocketq.remoting.hot.send",
     "rocketq.remoting.hot.signed",
@@ -75,6 +76,7 @@ LEAN_MODULES = {
     "rocketq.message.record.batch",
     "rocketq.proxy.http2.connection",
     "rocketq.remoting.link.handling",
+    "rocketq.remoting.link.meter",
     "rocketq.store.results",
     SHARED_MODULE,
 }

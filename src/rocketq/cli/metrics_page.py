@@ -41,11 +41,17 @@ the labels `cluster`, `node_id` and `node_type`. Names with `rocketq_` are ours.
 only those are left out that tell of stores or a consensus which do not exist here: RocksDB's, the
 tiered store's, and the controller's `dledger_` ones.
 
-Counting costs nothing extra: the figures are those that the broker keeps anyway, and become text
+Counting costs little: the figures are those that the broker keeps anyway, and become text
 when somebody asks, some milliseconds at a time. An answer is given again for a second. Requests are
-timed where metrics are on: each that comes alone, and one in 16 of the runs in which sends come,
-which counts for 16. A request whose answer waits, for the disk or for messages, is timed up to
-where it begins to wait.
+timed where metrics are on: up to a thousand a second that come alone, and one in 16 of the others
+and of the runs in which sends come, which counts for 16. A request whose answer waits, for the disk
+or for messages, is timed up to where it begins to wait.
+
+`python -m benchmarks.metrics` measures it. When every pull was timed (commit 764ebb3, 17 November
+2026, four pairs of brokers, 110 turns each) a send took 2.1 % (±1.0) more CPU with metrics and a
+pull of 32 messages 5.8 % (±1.1); an answer for 100 topics and as many groups, 313 kB, took 5.9 ms,
+which is 0.12 % of a core if somebody asks every five seconds. With one in 16 it has not been
+measured yet.
 
 `deploy/grafana` has a dashboard, `deploy/prometheus` rules for alerts.
 """

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from rocketq.remoting.link.meter cimport RequestMeter
 from rocketq.remoting.wire.command cimport Command as CommandType
 
 
@@ -19,13 +20,14 @@ cdef class RequestHandling:
     cdef dict _tasks
     cdef Py_ssize_t _bytes_at_work
     cdef public bint is_stranger
-    cdef object _meter
+    cdef RequestMeter _meter
     cdef object _sent_away
     cdef public int sent_away_count
 
     @cython.locals(request=CommandType, end="Py_ssize_t")
     cpdef Py_ssize_t handle(self, list commands, Py_ssize_t at) except -1
 
+    @cython.locals(weight=cython.int, began=cython.double)
     cdef object _handle_one(self, object handler, CommandType request)
     cdef object _handle_run(self, object handler, list requests)
 

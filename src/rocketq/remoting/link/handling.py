@@ -112,7 +112,8 @@ class RequestHandling:
     # One request
 
     def _handle_one(self, handler: Handler | None, request: Command) -> None:
-        began = time.perf_counter() if self._meter is not None else 0.0
+        weight = 0 if self._meter is None else self._meter.weight()
+        began = time.perf_counter() if weight else 0.0
         try:
             for hook in self._hooks:
                 hook.before_request(self._connection.peer_address, request)
@@ -129,29 +130,33 @@ class RequestHandling:
         if reply is None:
             return
         if isinstance(reply, Command):
-            self._timed_answer(request, reply, began)
+            if weight:
+                self._time_one(request, reply, began, weight)
+            self._answer(request, reply)
         else:
-            task = asyncio.get_running_loop().create_task(self._finish(request, reply, began))
+            finish = self._finish(request, reply, began, weight)
+            task = asyncio.get_running_loop().create_task(finish)
             size = len(request.body)
             self._tasks[task] = size
             self._bytes_at_work += size
             task.add_done_callback(self._finished)
 
     async def _finish(
-        self, request: Command, awaitable: Awaitable[Command | None], began: float
+        self, request: Command, awaitable: Awaitable[Command | None], began: float, weight: int
     ) -> None:
         try:
             reply = await awaitable
         except Exception as error:
             reply = self._refusal(request, error)
         if reply is not None:
-            self._timed_answer(request, reply, began)
+            if weight:
+                self._time_one(request, reply, began, weight)
+            self._answer(request, reply)
 
-    def _timed_answer(self, request: Command, reply: Command, began: float) -> None:
-        if self._meter is not None:
-            passed = time.perf_counter() - began
-            self._meter.observe(request.code, reply.code, request.is_oneway, passed)
-        self._answer(request, reply)
+    def _time_one(self, request: Command, reply: Command, began: float, weight: int) -> None:
+        assert self._meter is not None
+        passed = time.perf_counter() - began
+        self._meter.observe(request.code, reply.code, request.is_oneway, passed, weight)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         was_full = self.is_full

@@ -2,10 +2,12 @@
 
 A run of requests that came in one read is timed as one: each of them was answered when all
 were. Under load there are thousands of runs a second, so one in `RUNS_TIMED` is timed and
-counts for all; requests that come alone are all timed. Requests whose answer waits, for the
-disk or for messages, are timed up to where they begin to wait.
+counts for all. Requests that come alone are all timed up to a thousand a second; of more than
+that again one in `RUNS_TIMED`. Requests whose answer waits, for the disk or for messages, are
+timed up to where they begin to wait.
 """
 
+import time
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final
@@ -17,6 +19,10 @@ RUNS_TIMED: Final = 16
 LATENCY_MS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1_000.0, 2_000.0, 3_000.0)
 
 _MOST_SERIES: Final = 2_000
+_ONE_IN: Final = RUNS_TIMED
+# So many requests are timed in a row, and then again after this long at the earliest.
+_IN_A_ROW: Final = 100
+_ROW_EVERY_S: Final = 0.1
 
 
 LABELS: Final = ("request_code", "response_code", "result")
@@ -32,13 +38,33 @@ class RequestMeter:
         self._bounds = bounds
         self._units_per_second = units_per_second
         self._runs = 0
+        self._row_left = _IN_A_ROW
+        self._next_row_s = 0.0
+        self._passed_over = 0
         self.series: dict[tuple[int, int, bool], Histogram] = {}
         """By code of the request, code of the response and whether nobody waits for it."""
 
     def is_run_timed(self) -> bool:
         """Whether the next run is one of those that are timed."""
         self._runs += 1
-        return self._runs % RUNS_TIMED == 1
+        return self._runs % _ONE_IN == 1
+
+    def weight(self) -> int:
+        """For how many the next request that came alone counts; with 0 it is not timed.
+
+        The clock is asked only now and then: it costs as much as all the rest.
+        """
+        if self._row_left > 0:
+            self._row_left -= 1
+            return 1
+        self._passed_over += 1
+        if self._passed_over % _ONE_IN:
+            return 0
+        now_s = time.perf_counter()
+        if now_s >= self._next_row_s:
+            self._next_row_s = now_s + _ROW_EVERY_S
+            self._row_left = _IN_A_ROW
+        return _ONE_IN
 
     def observe(
         self, code: int, response_code: int, is_oneway: bool, seconds: float, times: int = 1
