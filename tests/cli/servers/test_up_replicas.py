@@ -58,8 +58,8 @@ def test_what_is_acknowledged_is_in_the_slave_when_the_master_is_killed(tmp_path
         assert f"============Master: {master}============" in titles
         slave = re.search(rf"=My Master: {master}=====Slave: ([\d.:]+)=", titles)
         assert slave is not None
-        made = run("user", "create", "eve", "--password", "12345678", "-n", namesrv)
-        assert made.returncode == 0, made.stderr
+        eve = run("user", "create", "eve", "--password", "12345678", "-n", namesrv)
+        assert eve.returncode == 0, eve.stderr
         assert "eve" in run("admin", "getUser", "-b", slave[1], "-u", "eve", "-n", namesrv).stdout
         os.kill(pids["broker-a"], signal.SIGKILL)
         wait_until(lambda: read(server).count("hello\n") == 20, "the slave to be read from")

@@ -66,9 +66,9 @@ _HALF_TOPIC: Final = TRANSACTION_HALF_TOPIC.encode()
 _LATEST: Final = 2**63 - 1
 _WHEEL_REACH: Final = 604_800 - 60
 """Slots before and behind now that cannot be taken for one another."""
-# No more than consumers of a few queues take with their next pulls, 32 from each: the rest
-# would wait for them all the same, and everybody else for the end of the turn.
-_MESSAGES_A_TURN: Final = 256
+_PLACED_A_TURN: Final = 256
+# Those who wait for them are answered once a turn, so a turn may not be too short either.
+_DELIVERED_A_TURN: Final = 512
 _SLOTS_A_TURN: Final = 4_096
 _RETRY_S: Final = 0.1
 _LOOK_AGAIN_S: Final = 0.02
@@ -324,7 +324,7 @@ class TimerMessages:
         offset = self._queue_offset = self._clamped(self._queue_offset)
         staged: dict[int, Slot] = {}
         counted: dict[str, int] = {}
-        for entry in self._store.entries(TIMER_TOPIC, 0, offset, _MESSAGES_A_TURN):
+        for entry in self._store.entries(TIMER_TOPIC, 0, offset, _PLACED_A_TURN):
             message = None
             if not entry.is_filler:
                 message = self._store.message_at(entry.position, entry.size)
@@ -441,7 +441,7 @@ class TimerMessages:
     def _deliver_some(self) -> bool:
         now_ms = self._clock.now_ms()
         write_ms = now_ms - now_ms % self._precision_ms
-        left = _MESSAGES_A_TURN
+        left = _DELIVERED_A_TURN
         slots_left = _SLOTS_A_TURN
         while self._read_ms < write_ms:
             if left <= 0 or slots_left <= 0:
