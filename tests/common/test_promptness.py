@@ -28,7 +28,9 @@ def test_what_has_passed_a_long_look_is_not_looked_at_again(
     before = gc.get_freeze_count()
     monkeypatch.setattr(promptness, "_LONG_S", 3_600.0)
     gc.collect()
-    assert gc.get_freeze_count() == before
+    # Of what other tests have left, some may be gone by now.
+    assert gc.get_freeze_count() <= before
+    before = gc.get_freeze_count()
     monkeypatch.setattr(promptness, "_LONG_S", 0.0)
     gc.collect()
     assert gc.get_freeze_count() >= before + len(kept)
