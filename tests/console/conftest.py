@@ -1,4 +1,7 @@
-"""A real broker, a real console in a process of its own, a real browser."""
+"""A real broker, a real console in a process of its own, a real browser.
+
+Each module has a shop of its own, because tests of one buy and give back what others count.
+"""
 
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -12,31 +15,31 @@ from tests.console.sample import Shop, shop
 from tests.waiting import wait_until
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
     with LocalBroker() as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def filled(broker: LocalBroker) -> Iterator[Shop]:
     with shop(broker.namesrv) as goods:
         yield goods
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def console_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("console") / "console.log"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def console(broker: LocalBroker, filled: Shop, console_log: Path) -> Iterator[Server]:
     log = ("--log-file", str(console_log))
     with serving("console", "-n", broker.namesrv, "--port", "0", *log) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def url(console: Server) -> str:
     return console.facts["console"]
 
@@ -57,6 +60,7 @@ def browser(_chromium: Browser) -> Iterator[Browser]:
     _chromium.problems()
     yield _chromium
     assert _chromium.problems() == []
+    _chromium.driver.get("about:blank")  # or it would miss its console when that has stopped
 
 
 @pytest.fixture
