@@ -37,8 +37,8 @@ BARE: Final = {"ThreadPoolExecutor", "ProcessPoolExecutor", "Thread"}
 ALLOWED: Final = {
     "common/clock.py": "is the system's clock",
     "common/ticks.py": "is the system's clock, for compiled modules",
-    "common/promptness.py": "how long a collection of garbage took",
-    "common/turns.py": "how long work has kept the processor, unless a clock is handed in",
+    "common/loop/promptness.py": "how long a collection of garbage took",
+    "common/loop/turns.py": "how long work has kept the processor, unless a clock is handed in",
     "common/metrics/monitoring.py": "the age of figures that were made for a scraper",
     "common/metrics/process.py": "when this process began, and how long its collections take",
     "common/metrics/pushing.py": "when figures were taken, for the one they are pushed to",

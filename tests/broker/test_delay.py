@@ -10,7 +10,7 @@ import pytest
 from rocketq.broker.delay import delay_level
 from rocketq.common import json
 from rocketq.common.clock import SYSTEM_CLOCK, ManualClock
-from rocketq.common.service import running
+from rocketq.common.loop.service import running
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.message.properties.codec import decode_properties, encode_properties
 from rocketq.store import FlushDiskType

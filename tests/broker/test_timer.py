@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rocketq.broker.timer.recall import RecallHandle
 from rocketq.common.clock import SYSTEM_CLOCK, ManualClock
-from rocketq.common.service import running
+from rocketq.common.loop.service import running
 from rocketq.message.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketq.remoting import RequestRejected
 from rocketq.store import FlushDiskType

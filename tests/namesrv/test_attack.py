@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rocketq.common.clock import ManualClock
-from rocketq.common.slices import at_once
+from rocketq.common.loop.slices import at_once
 from rocketq.namesrv import NameServer, NamesrvConfig
 from rocketq.namesrv.registration import BrokerAddress, Limits, RegistrationRefused
 from rocketq.namesrv.route_registry import RouteRegistry

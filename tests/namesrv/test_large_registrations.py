@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketq.common.slices import at_once
+from rocketq.common.loop.slices import at_once
 from rocketq.namesrv.registration_body import TOPIC_LIMIT, ReportedTopics, read_registration
 from rocketq.remoting.bodies.registration import RegisterBrokerBody, TopicConfig, TopicConfigWrapper
 from rocketq.remoting.codes import ResponseCode

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from rocketq.common.clock import ManualClock
-from rocketq.common.slices import at_once
+from rocketq.common.loop.slices import at_once
 from rocketq.namesrv.registration import (
     BrokerAddress,
     Master,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketq import Message
-from rocketq.common.slices import at_once
+from rocketq.common.loop.slices import at_once
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import GetStatus, MessageStore, PutStatus, StoreConfig
 from rocketq.store.files.disk import Disk

@@ -90,11 +90,11 @@ from rocketq.broker.timer import TimerMessages
 from rocketq.broker.transaction import TransactionalMessages
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.loop.promptness import be_prompt
+from rocketq.common.loop.service import running
+from rocketq.common.loop.turns import Turns
 from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.metrics.settings import exporter_settings
-from rocketq.common.promptness import be_prompt
-from rocketq.common.service import running
-from rocketq.common.turns import Turns
 from rocketq.message.hosts import encode_host
 from rocketq.remoting import Connection, RemotingClient, RemotingClientConfig
 from rocketq.remoting.access.administration import AccessProcessor

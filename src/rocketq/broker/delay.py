@@ -29,8 +29,8 @@ from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.data_version import VersionCounter
 from rocketq.common import json
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.numbers import INT32_MAX, parse_int32, parse_natural
-from rocketq.common.service import asked_to_stop
 from rocketq.common.table_file import TableFile
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC

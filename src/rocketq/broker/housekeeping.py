@@ -12,7 +12,7 @@ from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.store import MessageStore
 
 logger = logging.getLogger(__name__)

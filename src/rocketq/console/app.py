@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from rocketq.admin import connected
 from rocketq.admin.session import own_identity
-from rocketq.common.service import running
+from rocketq.common.loop.service import running
 from rocketq.console import login
 from rocketq.console.access import COOKIE, Access, Session
 from rocketq.console.collector import Collector

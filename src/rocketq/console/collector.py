@@ -20,7 +20,7 @@ from rocketq.admin.cluster import brokers
 from rocketq.admin.cluster.brokers import BrokerState
 from rocketq.client.cluster.rpc import BrokerApi
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.console.catalog import GroupEntry, TopicEntry, groups_of, topics_of
 from rocketq.console.feeds import Feed, Feeds
 from rocketq.console.history import SAMPLE_EVERY_S, BrokerFigures, History, Sample

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.loop.service import running
 from rocketq.common.metrics.monitoring import Monitoring, Part
 from rocketq.common.metrics.settings import exporter_settings
-from rocketq.common.service import running
 from rocketq.controller.access import CONTROLLER_RULES
 from rocketq.controller.config import ControllerConfig, LiveConfig, as_peer
 from rocketq.controller.deciding import Deciding

@@ -29,8 +29,8 @@ import orjson
 
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
+from rocketq.common.loop.slices import Slices
 from rocketq.common.numbers import whole_number
-from rocketq.common.slices import Slices
 from rocketq.remoting.bodies.registration import DataVersion, TopicQueueMappingInfo
 from rocketq.remoting.bodies.route import QueueData
 from rocketq.remoting.codes import ResponseCode, Version

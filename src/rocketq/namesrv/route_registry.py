@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from rocketq.common.clock import Clock
-from rocketq.common.slices import Slices, at_once
+from rocketq.common.loop.slices import Slices, at_once
 from rocketq.message.flags import Permission
 from rocketq.namesrv.registration import (
     DEFAULT_HEARTBEAT_TIMEOUT_MS,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.loop.service import asked_to_stop, running
+from rocketq.common.loop.slices import Slices
+from rocketq.common.loop.turns import Turns
 from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.metrics.settings import exporter_settings
-from rocketq.common.service import asked_to_stop, running
-from rocketq.common.slices import Slices
-from rocketq.common.turns import Turns
 from rocketq.namesrv.access import NAMESRV_RULES
 from rocketq.namesrv.config import LiveConfig, NamesrvConfig
 from rocketq.namesrv.kv_config import KvConfig

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rocketq.common.errors import RocketqError
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.metrics.family import Histogram, Point, gauge, histogram
 from rocketq.common.metrics.monitoring import Monitoring
-from rocketq.common.service import asked_to_stop
 from rocketq.proxy.cluster import Cluster
 from rocketq.proxy.config import ProxyConfig
 from rocketq.remoting.link.meter import LATENCY_MS

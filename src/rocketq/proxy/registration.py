@@ -10,7 +10,7 @@ import logging
 from typing import Any, Final
 
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.message.hashing import java_hash
 from rocketq.proxy.cluster import Cluster
 from rocketq.proxy.config import ProxyConfig

@@ -13,10 +13,10 @@ from typing import Final
 from rocketq.broker import Broker, BrokerConfig
 from rocketq.client.cluster.name_servers import NameServers
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.loop.service import running
 from rocketq.common.metrics.monitoring import Monitoring
 from rocketq.common.metrics.settings import exporter_settings
 from rocketq.common.networks import networks
-from rocketq.common.service import running
 from rocketq.proxy.access import GrpcAccess
 from rocketq.proxy.calls import Rpcs
 from rocketq.proxy.cluster import Cluster, OwnBroker

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from rocketq.common.clock import Clock
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.proxy.config import ProxyConfig
 from rocketq.proxy.http2.connection import Http2Connection
 from rocketq.proxy.protocol import messages as pb

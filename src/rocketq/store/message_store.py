@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Final
 
 from rocketq.common.clock import SYSTEM_CLOCK, Clock
+from rocketq.common.loop.service import asked_to_stop, running
+from rocketq.common.loop.slices import in_slices
 from rocketq.common.metrics.family import Histogram
-from rocketq.common.service import asked_to_stop, running
-from rocketq.common.slices import in_slices
 from rocketq.message.names import is_system_topic
 from rocketq.store.arrival import ArrivalListener
 from rocketq.store.capacity import mapped_limit, memory_bytes

@@ -14,7 +14,7 @@ from rocketq.broker.pop import (
 from rocketq.broker.pop.revival import REVIVE_GROUP
 from rocketq.broker.processor.ack import AckProcessor
 from rocketq.broker.processor.pop import PopProcessor
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.message.message import MessageExt
 from rocketq.message.record.reader import decode_records
 from rocketq.remoting import Command, Connection, RequestCode, ResponseCode, RunHandler

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 from rocketq.broker.config import BrokerConfig
 from rocketq.common.clock import ManualClock
-from rocketq.common.slices import at_once
+from rocketq.common.loop.slices import at_once
 from rocketq.message.pop_topics import retry_topic_v1
 from rocketq.remoting import Command, RequestCode, ResponseCode
 from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest

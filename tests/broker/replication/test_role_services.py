@@ -7,7 +7,7 @@ import pytest
 
 from rocketq.broker.replication.role import Role, RoleHolder
 from rocketq.broker.replication.services import RoleServices
-from rocketq.common.service import running
+from rocketq.common.loop.service import running
 from rocketq.store.config import BrokerRole
 from tests.waiting import eventually
 

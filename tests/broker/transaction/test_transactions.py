@@ -16,7 +16,7 @@ from rocketq.broker.config import BrokerConfig
 from rocketq.broker.processor.end_transaction import EndTransactionProcessor
 from rocketq.broker.transaction.op_log import decode_marks, encode_marks
 from rocketq.common.clock import Clock, ManualClock
-from rocketq.common.service import running
+from rocketq.common.loop.service import running
 from rocketq.message.flags import SysFlag
 from rocketq.message.message import MessageExt
 from rocketq.message.names import (

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from rocketq.common.service import running
+from rocketq.common.loop.service import running
 from rocketq.store import MessageStore
 from rocketq.store.config import BrokerRole
 from rocketq.store.files.disk import Disk

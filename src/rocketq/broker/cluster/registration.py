@@ -25,7 +25,7 @@ from rocketq.broker.tables.topics import READ_WRITE, Topics
 from rocketq.common import json
 from rocketq.common.clock import SYSTEM_CLOCK
 from rocketq.common.errors import RocketqError
-from rocketq.common.slices import Slices, in_slices
+from rocketq.common.loop.slices import Slices, in_slices
 from rocketq.remoting import Command, Connection, RemotingClient, check
 from rocketq.remoting.bodies.registration import (
     DataVersion,

@@ -7,8 +7,8 @@ from typing import Final
 from rocketq.broker.acknowledgements import Acknowledgements
 from rocketq.broker.metrics import families
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.metrics.family import Point
-from rocketq.common.service import asked_to_stop
 from rocketq.store import MessageStore
 from rocketq.store.config import BrokerRole
 from rocketq.store.files.disk import DiskUsage

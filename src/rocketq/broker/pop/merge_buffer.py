@@ -29,9 +29,9 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.pop.revive_log import CheckPoint, CheckPointKey, ReviveLog
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop
+from rocketq.common.loop.slices import Slices, in_slices
 from rocketq.common.metrics.family import Histogram
-from rocketq.common.service import asked_to_stop
-from rocketq.common.slices import Slices, in_slices
 
 logger = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
+from rocketq.common.loop.slices import Slices
 from rocketq.common.numbers import parse_natural
-from rocketq.common.slices import Slices
 from rocketq.filter import MessageFilter
 from rocketq.message.names import is_retry_topic
 from rocketq.message.pop_topics import RetryKind, real_topic, retry_topic_v1, retry_topic_v2

@@ -41,8 +41,8 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.broker.timer import TimerMessages
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.numbers import parse_natural
-from rocketq.common.service import asked_to_stop
 from rocketq.message.message import MessageExt
 from rocketq.message.names import is_retry_topic
 from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2

@@ -17,7 +17,7 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.message.names import retry_topic
 from rocketq.remoting import (
     Command,

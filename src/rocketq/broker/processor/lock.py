@@ -5,7 +5,7 @@ from typing import Final
 from rocketq.broker.queue_locks import QueueLocks
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics, queue_count
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
     Command,

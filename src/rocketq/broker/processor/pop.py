@@ -14,8 +14,8 @@ from rocketq.broker.processor.pull import Forbidden
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
-from rocketq.common.slices import Slices, begin
-from rocketq.common.turns import Turns
+from rocketq.common.loop.slices import Slices, begin
+from rocketq.common.loop.turns import Turns
 from rocketq.filter import TAG, FilterError, MessageFilter, TagFilter, filter_for
 from rocketq.message.flags import Permission
 from rocketq.message.pop_topics import retry_topic_v1, retry_topic_v2

@@ -15,7 +15,7 @@ from typing import Final
 
 from rocketq.broker.config import LiveConfig
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.remoting import Command, RemotingClient, ResponseCode
 from rocketq.remoting.headers import ExchangeBrokerHaInfo, ExchangeBrokerHaInfoResponse
 from rocketq.store.replication.follower import LogFollower

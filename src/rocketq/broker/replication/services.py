@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from rocketq.broker.replication.role import Role, RoleHolder
-from rocketq.common.service import BackgroundLoop, running
+from rocketq.common.loop.service import BackgroundLoop, running
 from rocketq.store.files.disk import is_passing
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from rocketq.broker.config import LiveConfig
 from rocketq.broker.replication.controllers import Controllers
 from rocketq.common.clock import Clock
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.remoting import Command, ResponseCode
 from rocketq.remoting.bodies.controller import SyncStateSet
 from rocketq.remoting.headers import AlterSyncStateSet

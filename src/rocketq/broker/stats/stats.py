@@ -30,10 +30,10 @@ from typing import Final, NamedTuple
 from rocketq.broker.config import LiveConfig
 from rocketq.broker.stats.sampling import History, Rate, Reading, Window, Windows
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop
+from rocketq.common.loop.slices import Slices, at_once, in_slices
 from rocketq.common.metrics.family import Histogram
 from rocketq.common.numbers import parse_natural
-from rocketq.common.service import asked_to_stop
-from rocketq.common.slices import Slices, at_once, in_slices
 from rocketq.message.names import is_system_topic
 
 SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"

@@ -36,9 +36,9 @@ from rocketq.broker.timer.due_slot import DueSlot
 from rocketq.broker.timer.readable import Readable
 from rocketq.broker.timer.timer_metrics import TimerMetrics
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop
+from rocketq.common.loop.slices import Slices
 from rocketq.common.numbers import parse_natural
-from rocketq.common.service import asked_to_stop
-from rocketq.common.slices import Slices
 from rocketq.message.flags import SysFlag, transaction_type
 from rocketq.message.message import MessageExt
 from rocketq.message.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC

@@ -31,7 +31,7 @@ from rocketq.broker.transaction.question import ask
 from rocketq.broker.transaction.undecided import Undecided
 from rocketq.broker.writer import MessageWriter
 from rocketq.common.clock import Clock
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.message.hosts import encode_host
 from rocketq.message.message import MessageExt
 from rocketq.message.names import (

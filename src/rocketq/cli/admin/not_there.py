@@ -16,93 +16,51 @@ _STATIC: Final = "static topics are not there: no broker of this package has the
 _ROCKSDB: Final = "is for brokers that keep queues or tables in RocksDB; here they are in files"
 _LITE: Final = "lite topics are not there"
 
-
-@command("updateStaticTopic")
-@takes_anything
-async def update_static_topic(api: BrokerApi) -> Report:
-    """Update or create static topic, which has fixed number of queues. Not there."""
-    raise AdminError(_STATIC)
-
-
-@command("remappingStaticTopic")
-@takes_anything
-async def remapping_static_topic(api: BrokerApi) -> Report:
-    """Remapping static topic. Not there."""
-    raise AdminError(_STATIC)
-
-
-@command("exportMetadataInRocksDB")
-@takes_anything
-async def export_metadata_in_rocksdb(api: BrokerApi) -> Report:
-    """Export RocksDB kv config (topics/subscriptionGroups). Not there."""
-    raise AdminError(f"it {_ROCKSDB}; use exportMetadata")
-
-
-@command("rocksDBConfigToJson")
-@takes_anything
-async def rocksdb_config_to_json(api: BrokerApi) -> Report:
-    """Convert RocksDB kv config to json. Not there."""
-    raise AdminError(f"it {_ROCKSDB}; use exportMetadata")
-
-
-@command("checkRocksdbCqWriteProgress")
-@takes_anything
-async def check_rocksdb_cq_write_progress(api: BrokerApi) -> Report:
-    """Check if RocksDB cq is same as file cq. Not there."""
-    raise AdminError(f"it {_ROCKSDB}")
-
-
-@command("exportPopRecord")
-@takes_anything
-async def export_pop_record(api: BrokerApi) -> Report:
-    """Export pop consumer record. Not there."""
-    raise AdminError(f"it {_ROCKSDB}: pops are in the revive log")
+# The name, what it is for in RocketMQ's words, and why it is not there.
+_NOT_THERE: Final = (
+    (
+        "updateStaticTopic",
+        "Update or create static topic, which has fixed number of queues.",
+        _STATIC,
+    ),
+    ("remappingStaticTopic", "Remapping static topic.", _STATIC),
+    (
+        "exportMetadataInRocksDB",
+        "Export RocksDB kv config (topics/subscriptionGroups).",
+        f"it {_ROCKSDB}; use exportMetadata",
+    ),
+    (
+        "rocksDBConfigToJson",
+        "Convert RocksDB kv config to json.",
+        f"it {_ROCKSDB}; use exportMetadata",
+    ),
+    ("checkRocksdbCqWriteProgress", "Check if RocksDB cq is same as file cq.", f"it {_ROCKSDB}"),
+    (
+        "exportPopRecord",
+        "Export pop consumer record.",
+        f"it {_ROCKSDB}: pops are in the revive log",
+    ),
+    (
+        "switchTimerEngine",
+        "Switch the engine of timer message in broker.",
+        f"it {_ROCKSDB}: timers are in the timer log",
+    ),
+    ("getBrokerLiteInfo", "Get broker lite info.", _LITE),
+    ("getParentTopicInfo", "Get parent topic info.", _LITE),
+    ("getLiteTopicInfo", "Get lite topic info.", _LITE),
+    ("getLiteClientInfo", "Get lite client info.", _LITE),
+    ("getLiteGroupInfo", "Get lite group info.", _LITE),
+    ("triggerLiteDispatch", "Trigger lite dispatch.", _LITE),
+)
 
 
-@command("switchTimerEngine")
-@takes_anything
-async def switch_timer_engine(api: BrokerApi) -> Report:
-    """Switch the engine of timer message in broker. Not there."""
-    raise AdminError(f"it {_ROCKSDB}: timers are in the timer log")
+def _declare(name: str, purpose: str, why: str) -> None:
+    async def not_there(api: BrokerApi) -> Report:
+        raise AdminError(why)
+
+    not_there.__doc__ = f"{purpose} Not there."
+    command(name)(takes_anything(not_there))
 
 
-@command("getBrokerLiteInfo")
-@takes_anything
-async def get_broker_lite_info(api: BrokerApi) -> Report:
-    """Get broker lite info. Not there."""
-    raise AdminError(_LITE)
-
-
-@command("getParentTopicInfo")
-@takes_anything
-async def get_parent_topic_info(api: BrokerApi) -> Report:
-    """Get parent topic info. Not there."""
-    raise AdminError(_LITE)
-
-
-@command("getLiteTopicInfo")
-@takes_anything
-async def get_lite_topic_info(api: BrokerApi) -> Report:
-    """Get lite topic info. Not there."""
-    raise AdminError(_LITE)
-
-
-@command("getLiteClientInfo")
-@takes_anything
-async def get_lite_client_info(api: BrokerApi) -> Report:
-    """Get lite client info. Not there."""
-    raise AdminError(_LITE)
-
-
-@command("getLiteGroupInfo")
-@takes_anything
-async def get_lite_group_info(api: BrokerApi) -> Report:
-    """Get lite group info. Not there."""
-    raise AdminError(_LITE)
-
-
-@command("triggerLiteDispatch")
-@takes_anything
-async def trigger_lite_dispatch(api: BrokerApi) -> Report:
-    """Trigger lite dispatch. Not there."""
-    raise AdminError(_LITE)
+for _row in _NOT_THERE:
+    _declare(*_row)

@@ -18,7 +18,7 @@ from rocketq.cli.servers.settings import (
     start_logging,
 )
 from rocketq.common.config import ConfigError, load
-from rocketq.common.promptness import be_prompt
+from rocketq.common.loop.promptness import be_prompt
 from rocketq.namesrv import NameServer, NamesrvConfig
 
 

@@ -26,7 +26,7 @@ from rocketq.client.errors import ClientClosed, GroupInUse
 from rocketq.client.identity import Identity, identity_of
 from rocketq.common.clock import SYSTEM_CLOCK, Clock, ambient_clock
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import RemotingClient, RemotingClientConfig
 from rocketq.remoting.bodies.heartbeat import HeartbeatData, ProducerData

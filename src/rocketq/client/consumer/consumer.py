@@ -7,7 +7,7 @@ from rocketq.client.consumer.member import Member
 from rocketq.client.consumer.options import GroupConfig
 from rocketq.client.consumer.subscription import Subscriptions
 from rocketq.client.errors import ClientClosed, ClientNotStarted, InvalidSettings, InvalidState
-from rocketq.common.service import AsyncLife
+from rocketq.common.loop.service import AsyncLife
 from rocketq.message.names import (
     DEFAULT_CONSUMER_GROUP,
     unwrap_namespace,

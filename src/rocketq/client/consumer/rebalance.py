@@ -22,7 +22,7 @@ from rocketq.client.cluster.outages import is_outage
 from rocketq.client.consumer.allocation import AllocationStrategy
 from rocketq.client.errors import NoRoute
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.message.names import is_retry_topic
 from rocketq.message.queue import MessageQueue
 

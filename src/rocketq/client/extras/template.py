@@ -41,7 +41,7 @@ from rocketq.client.producer.options import ProducerOptions
 from rocketq.client.producer.producer import Producer
 from rocketq.client.producer.request_reply import reply_to
 from rocketq.client.producer.result import SendResult
-from rocketq.common.service import AsyncLife
+from rocketq.common.loop.service import AsyncLife
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.properties.codec import PropertyName
 

@@ -35,7 +35,7 @@ from rocketq.client.producer.result import SendResult, split_result
 from rocketq.client.producer.selectors import QueueChoice, QueueSelector, by_hash
 from rocketq.client.producer.sender import Sender
 from rocketq.client.trace.trace import PRODUCE, Trace, trace_group
-from rocketq.common.service import AsyncLife
+from rocketq.common.loop.service import AsyncLife
 from rocketq.message.message import Message, MessageExt
 from rocketq.message.names import (
     DEFAULT_PRODUCER_GROUP,

@@ -26,7 +26,7 @@ from rocketq.client.trace.records import (
     encode_record,
 )
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.message.message import Message
 from rocketq.message.names import TRACE_TOPIC
 from rocketq.message.properties.codec import PropertyName

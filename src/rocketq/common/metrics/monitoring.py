@@ -19,13 +19,13 @@ from http import HTTPStatus
 from typing import Final
 
 from rocketq.common import json
+from rocketq.common.loop.service import running
+from rocketq.common.loop.turns import Turns
 from rocketq.common.metrics import process
 from rocketq.common.metrics.family import Collector, Family, Point, gauge
 from rocketq.common.metrics.health import Check, Health
 from rocketq.common.metrics.http import Answer, PageServer
 from rocketq.common.metrics.text import CONTENT_TYPE, TextWriter
-from rocketq.common.service import running
-from rocketq.common.turns import Turns
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.metrics.family import Histogram, Point, counter, gauge, histogram
-from rocketq.common.service import asked_to_stop
 
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _LOOK_EVERY_S: Final = 0.1

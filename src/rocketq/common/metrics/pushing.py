@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from rocketq.common import json
 from rocketq.common.config import ConfigError
 from rocketq.common.extras import how_to_install
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.metrics.family import Family, Histogram, Kind, Point
-from rocketq.common.service import asked_to_stop
 
 if TYPE_CHECKING:
     from rocketq.common.metrics.monitoring import ExporterSettings, Monitoring

@@ -27,8 +27,8 @@ from typing import Final
 
 from rocketq.common import json
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop, running
 from rocketq.common.numbers import parse_natural
-from rocketq.common.service import asked_to_stop, running
 from rocketq.controller.broker_set import BrokerSet
 from rocketq.controller.etcd.client import (
     Change,

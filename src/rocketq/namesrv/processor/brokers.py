@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from rocketq.common.slices import Slices
-from rocketq.common.turns import Turns
+from rocketq.common.loop.slices import Slices
+from rocketq.common.loop.turns import Turns
 from rocketq.namesrv.config import LiveConfig
 from rocketq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from rocketq.namesrv.registration import BrokerAddress, Registration, RegistrationRefused

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rocketq.common.buffers import Buffer
-from rocketq.common.hmac_sha1 import block_of
+from rocketq.remoting.hot.hmac_sha1 import block_of
 from rocketq.remoting.hot.signed import SignedFields, is_match, ready_key, sign
 from rocketq.remoting.wire.command import Command
 

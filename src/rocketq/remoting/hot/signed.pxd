@@ -2,7 +2,7 @@
 
 cimport cython
 
-cimport rocketq.common.hmac_sha1 as hmac_sha1
+cimport rocketq.remoting.hot.hmac_sha1 as hmac_sha1
 cimport rocketq.common.memory as memory
 cimport rocketq.remoting.wire.command as commands
 cimport rocketq.remoting.wire.scan as scan

@@ -11,8 +11,9 @@ Compiled where possible (signed.pxd gives the types).
 from binascii import b2a_base64
 from hmac import digest as hashlib_digest
 
-from rocketq.common import hmac_sha1, memory
+from rocketq.common import memory
 from rocketq.common.memory import Buffer
+from rocketq.remoting.hot import hmac_sha1
 from rocketq.remoting.wire import command as commands
 from rocketq.remoting.wire import scan
 from rocketq.remoting.wire.command import Command

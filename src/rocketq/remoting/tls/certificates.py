@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketq.common.config import ConfigError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.remoting.tls.self_signed import load_self_signed
 from rocketq.remoting.tls.settings import ClientAuth, TlsMode, TlsSettings, with_tls_file
 

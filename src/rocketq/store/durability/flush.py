@@ -23,8 +23,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from rocketq.common.clock import Clock
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.common.metrics.family import Histogram
-from rocketq.common.service import asked_to_stop
 from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.durability.beginnings import Beginnings

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rocketq.common.slices import Slices
+from rocketq.common.loop.slices import Slices
 from rocketq.message.record.layout import ENTRY_SIZE
 from rocketq.store.errors import QueueUnavailable, StoreError, StoreMismatch
 from rocketq.store.files.disk import Disk

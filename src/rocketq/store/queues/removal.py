@@ -13,8 +13,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from rocketq.common.service import asked_to_stop
-from rocketq.common.slices import Slices, in_slices
+from rocketq.common.loop.service import asked_to_stop
+from rocketq.common.loop.slices import Slices, in_slices
 from rocketq.store.files.disk import Disk
 from rocketq.store.queues.consume_queue import ConsumeQueue
 

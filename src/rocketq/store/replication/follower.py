@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Final
 
 from rocketq.common.errors import RocketqError
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.store.config import StoreConfig
 from rocketq.store.errors import StoreError
 from rocketq.store.replication.epochs import Epochs

@@ -20,7 +20,7 @@ from typing import Final
 import orjson
 
 from rocketq.common.files import write_atomically
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.store.config import StoreConfig
 from rocketq.store.dispatch import Dispatcher
 from rocketq.store.durability.beginnings import Beginnings

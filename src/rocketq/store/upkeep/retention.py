@@ -23,8 +23,8 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketq.common.clock import Clock
-from rocketq.common.service import asked_to_stop
-from rocketq.common.slices import Slices, in_slices
+from rocketq.common.loop.service import asked_to_stop
+from rocketq.common.loop.slices import Slices, in_slices
 from rocketq.store.config import StoreConfig
 from rocketq.store.durability.beginnings import Beginnings
 from rocketq.store.durability.running_flags import Flag, RunningFlags

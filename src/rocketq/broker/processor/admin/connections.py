@@ -6,7 +6,7 @@ from rocketq.broker.clients.channel import ClientChannel
 from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.clients.producers import ProducerTable
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.remoting import (
     Command,
     Connection,

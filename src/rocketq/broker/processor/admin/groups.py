@@ -8,7 +8,7 @@ from rocketq.broker.stats.stats import BrokerStats
 from rocketq.broker.tables.attributes import GROUP_ATTRIBUTES, InvalidAttribute, apply_changes
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import FORBID_READ, SubscriptionGroups
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.message.names import InvalidName, is_system_group, validate_group
 from rocketq.remoting import (
     Command,

@@ -14,7 +14,7 @@ from rocketq.broker.long_polling import LongPolling
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics, queue_count
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import (
     Command,

@@ -9,8 +9,8 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.groups import SubscriptionGroups
 from rocketq.broker.tables.topics import Topics, queue_count
 from rocketq.common.clock import Clock
-from rocketq.common.slices import in_slices
-from rocketq.common.turns import Turns
+from rocketq.common.loop.slices import in_slices
+from rocketq.common.loop.turns import Turns
 from rocketq.message.queue import MessageQueue
 from rocketq.remoting import Command, Connection, Handlers, RequestRejected, ResponseCode
 from rocketq.remoting.bodies import stats as bodies

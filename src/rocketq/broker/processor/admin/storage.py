@@ -6,7 +6,7 @@ from rocketq.broker.clients.consumers import ConsumerTable
 from rocketq.broker.remarks import PRESET
 from rocketq.broker.stats.runtime_info import RuntimeInfo
 from rocketq.broker.tables.topics import Topics
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.remoting import (
     Command,
     Connection,

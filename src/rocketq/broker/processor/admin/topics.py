@@ -17,7 +17,7 @@ from rocketq.broker.tables.attributes import (
 )
 from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics, check_topic_name
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 from rocketq.message.names import RETRY_PREFIX
 from rocketq.remoting import (
     Command,

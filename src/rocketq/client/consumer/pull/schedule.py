@@ -28,7 +28,7 @@ from typing import Any, Final, TypeVar
 from rocketq.client.callbacks import check_takes, comes_from_outside
 from rocketq.client.consumer.pull.consumer import PullConsumer
 from rocketq.client.errors import InvalidState, MissingListener
-from rocketq.common.service import AsyncLife
+from rocketq.common.loop.service import AsyncLife
 from rocketq.message.queue import MessageQueue
 
 logger = logging.getLogger(__name__)

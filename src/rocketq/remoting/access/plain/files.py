@@ -17,7 +17,7 @@ from rocketq.common.clock import SYSTEM_CLOCK, Clock
 from rocketq.common.config import ConfigError
 from rocketq.common.extras import how_to_install
 from rocketq.common.files import write_atomically
-from rocketq.common.service import asked_to_stop
+from rocketq.common.loop.service import asked_to_stop
 from rocketq.remoting.access.plain.accounts import (
     InvalidAccounts,
     PlainAccount,

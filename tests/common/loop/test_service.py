@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rocketq.common.clock import SYSTEM_CLOCK, ManualClock
-from rocketq.common.service import asked_to_stop, running
+from rocketq.common.loop.service import asked_to_stop, running
 
 
 async def test_leaving_the_block_stops_the_loop_and_waits_for_it() -> None:

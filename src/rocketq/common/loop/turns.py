@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from rocketq.common.slices import Slices
+from rocketq.common.loop.slices import Slices
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from rocketq.common.turns import Turns
+from rocketq.common.loop.turns import Turns
 
 
 class Clockwork:

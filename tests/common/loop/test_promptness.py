@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketq.common import promptness
+from rocketq.common.loop import promptness
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,1 @@
+"""How the work of a process shares its one event loop."""
