@@ -105,7 +105,10 @@ class Beat:
         else:
             took = time.perf_counter() - self._collection_at
             if took > _LONG_S / 2:
-                self._collections += f"collection {about['generation']}: {took * 1000:.0f} ms\n"
+                self._collections += (
+                    f"collection {about['generation']}: {took * 1000:.0f} ms,"
+                    f" {about['collected']} objects\n"
+                )
 
     def _watch(self) -> None:
         while True:

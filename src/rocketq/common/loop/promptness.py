@@ -4,41 +4,49 @@ Python's collector stops a process while it looks through objects, and now and t
 through all of them: with a hundred thousand topics and groups that takes longer than clients
 may wait. A server makes few cycles, and what it has kept for a while it keeps. So it looks at
 little at a time and, when a look at everything has become long, does not look again at what has
-passed it.
+passed it. When to look at everything it decides itself: Python waits until there is a quarter
+more than at the last look, which in a process that has grown is too much for one look.
 
 A thread that works keeps the loop out for a while each time the loop wakes up. That while is
 made shorter: threads are for what may take its time.
 """
 
+import asyncio
 import gc
 import sys
 import time
 from typing import Final
 
-# Containers made and not freed between two looks at the newest ones; then how many of these
-# looks come before one at those that passed, and how many of those before one at all.
-_THRESHOLDS: Final = (10_000, 5, 3)
+# Containers made and not freed between two looks at the newest ones, and how many of these looks
+# come before one at those that passed. Python's own look at everything never comes.
+_THRESHOLDS: Final = (5_000, 5, 1_000_000_000)
+_LOOKS_BEFORE_ALL: Final = 2
 _LONG_S: Final = 0.005
 
 _THREAD_S: Final = 0.001
 
 
-class _Watch:
-    """Called by the collector before and after it looks."""
+class _Looks:
+    """Belongs to a loop. Called by the collector, in any thread, before and after it looks."""
 
-    def __init__(self) -> None:
-        self._began = 0.0
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._since_all = 0
 
     def __call__(self, phase: str, about: dict[str, int]) -> None:
-        if about["generation"] < 2:
+        if phase == "start" or about["generation"] != 1:
             return
-        if phase == "start":
-            self._began = time.perf_counter()
-        elif time.perf_counter() - self._began > _LONG_S:
+        self._since_all += 1
+        # Nothing can be collected from here; and the loop is the one that must not wait.
+        if self._since_all == _LOOKS_BEFORE_ALL and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.look_at_all)
+
+    def look_at_all(self) -> None:
+        self._since_all = 0
+        began = time.perf_counter()
+        gc.collect()
+        if time.perf_counter() - began > _LONG_S:
             gc.freeze()
-
-
-_WATCH: Final = _Watch()
 
 
 def be_prompt() -> None:
@@ -47,5 +55,5 @@ def be_prompt() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
-    if _WATCH not in gc.callbacks:
-        gc.callbacks.append(_WATCH)
+    gc.callbacks[:] = [each for each in gc.callbacks if not isinstance(each, _Looks)]
+    gc.callbacks.append(_Looks(asyncio.get_running_loop()))
