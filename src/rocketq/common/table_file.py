@@ -91,7 +91,7 @@ class TableFile:
                     return
                 if self._is_stale:
                     took = loop.time() - began
-                    await asyncio.sleep(min(max(_PAUSE_S, took), _LONGEST_PAUSE_S))
+                    await asyncio.sleep(min(max(_PAUSE_S, 3 * took), _LONGEST_PAUSE_S))
         finally:
             self._writer = None
 

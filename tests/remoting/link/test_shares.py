@@ -75,6 +75,6 @@ async def test_of_many_that_ask_for_much_one_goes_on_at_a_time() -> None:
         await eventually(lambda: len(turns) >= 100, "many turns")
         is_over = True
         await asyncio.gather(beating, *asking)
-    # Without shares every turn serves all twenty.
+    # Without shares every turn serves all twenty; if they were forgotten at once, several.
     ordinary = sorted(turns)[len(turns) // 2]
-    assert ordinary < 10 * SLOW
+    assert ordinary < 2.5 * SLOW

@@ -2,15 +2,19 @@
 
 import asyncio
 import errno
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 from rocketq.common.clock import ManualClock
 from rocketq.message.message import Message
 from rocketq.message.record.batch import encode_batch
 from rocketq.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoreConfig
 from rocketq.store.durability.checkpoint import Checkpoint
+from rocketq.store.durability.flush import DerivedFlush
 from rocketq.store.durability.running_flags import Flag
 from rocketq.store.files.disk import Disk
+from rocketq.store.queues.consume_queue import QueueSync
 from tests.store.disks import FaultyDisk, SlowDisk
 from tests.store.support import bodies, message, small_config
 from tests.waiting import eventually
@@ -332,3 +336,48 @@ async def test_queues_are_flushed_when_the_log_has_grown_by_a_file(tmp_path: Pat
         for _ in range(100):
             store.append(message(bytes(100)))
         await eventually(lambda: store._derived.queues_durable == store.max_physical_offset)
+
+
+class _Turns:
+    """A queue that says in which turn of the loop it was looked at."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.seen: list[int] = []
+
+    def unsynced(self) -> QueueSync:
+        self.seen.append(self.number)
+        return QueueSync([], [])
+
+    def take_dirty(self) -> list["_Turns"]:
+        return [self] * 1_000
+
+    async def count(self) -> None:
+        while True:
+            self.number += 1
+            await asyncio.sleep(0)
+
+
+async def test_a_flush_of_many_queues_leaves_turns_to_others(tmp_path: Path) -> None:
+    turns = _Turns()
+    config = small_config(tmp_path)
+
+    async def flush_log() -> None:
+        pass
+
+    flush = DerivedFlush(
+        config,
+        turns,  # type: ignore[arg-type]
+        None,
+        SimpleNamespace(position=0, last_start=-1, last_timestamp=0),  # type: ignore[arg-type]
+        Checkpoint(tmp_path / "checkpoint", Disk()),
+        ManualClock(0),
+        Disk(),
+        flush_log=flush_log,
+        on_failure=lambda error: None,
+    )
+    counting = asyncio.create_task(turns.count())
+    await flush.flush()
+    counting.cancel()
+    assert len(turns.seen) == 1_000
+    assert max(Counter(turns.seen).values()) <= 200

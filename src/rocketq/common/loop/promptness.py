@@ -19,11 +19,11 @@ from typing import Final
 
 # Containers made and not freed between two looks at the newest ones, and how many of these looks
 # come before one at those that passed. Python's own look at everything never comes.
-_THRESHOLDS: Final = (5_000, 5, 1_000_000_000)
+_THRESHOLDS: Final = (2_000, 3, 1_000_000_000)
 _LOOKS_BEFORE_ALL: Final = 2
 _LONG_S: Final = 0.005
 
-_THREAD_S: Final = 0.001
+_THREAD_S: Final = 0.0002
 
 
 class _Looks:

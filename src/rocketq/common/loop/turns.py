@@ -17,7 +17,7 @@ from rocketq.common.loop.slices import Slices
 
 T = TypeVar("T")
 
-_SLICE_S: Final = 0.005
+_SLICE_S: Final = 0.002
 
 
 class Turns:

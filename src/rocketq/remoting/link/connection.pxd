@@ -19,6 +19,7 @@ cdef int _GO_AWAY
 cdef Py_ssize_t _JOINED_SIZE
 cdef Py_ssize_t _TURN_SIZE
 cdef long long _SLICE_NS
+cdef long long _REMEMBERED_NS
 
 
 cdef class Connection:
@@ -32,6 +33,8 @@ cdef class Connection:
     cdef readonly object deadlines
     cdef object _limits
     cdef object _shares
+    cdef long long _watched_until
+    cdef long long _asks_in_turn_until
     cdef Py_ssize_t _frame_limit
     cdef Py_ssize_t _unsent_limit
     cdef bint _serves_strangers
@@ -64,7 +67,7 @@ cdef class Connection:
     @cython.locals(commands=list)
     cpdef data_received(self, data)
 
-    @cython.locals(at="Py_ssize_t", command=CommandType, began="long long")
+    @cython.locals(at="Py_ssize_t", command=CommandType, began="long long", now="long long")
     cdef object _turn(self, list commands)
 
     cdef object _complete(self, CommandType response)
@@ -76,6 +79,7 @@ cdef class Connection:
 
     cdef bint _leaves_too_much(self, Py_ssize_t size) except -1
 
+    cdef object _share_is_used_up(self, long long now, bint asks_more)
     cdef object _stop(self, int reason)
     cdef object _go_on(self, int reason)
     cdef object _update_reading(self)

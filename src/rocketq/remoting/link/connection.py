@@ -32,7 +32,7 @@ from rocketq.remoting.link.handlers import Handlers, RpcHook
 from rocketq.remoting.link.handling import RequestHandling
 from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.link.pending import PendingCall, Waiting
-from rocketq.remoting.link.shares import SLICE_NS, Shares
+from rocketq.remoting.link.shares import REMEMBERED_NS, SLICE_NS, Shares
 from rocketq.remoting.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from rocketq.remoting.wire.frame import FRAME_LIMIT, FrameSplitter
 
@@ -48,6 +48,7 @@ _SHARE_USED_UP = 16
 _RESPONSE = RESPONSE_FLAG
 _GO_AWAY = int(ResponseCode.GO_AWAY)
 _SLICE_NS = SLICE_NS
+_REMEMBERED_NS = REMEMBERED_NS
 
 # So many requests may wait for a handler before reading stops in any case.
 _BACKLOG_LIMIT = 10_000
@@ -122,6 +123,8 @@ class Connection:
         self.deadlines = deadlines  # where whoever waits enters when to give up
         self._limits = limits
         self._shares = shares
+        self._watched_until = 0  # as one that has had more than its share
+        self._asks_in_turn_until = 0  # as one that has had it again
         self._frame_limit = limits.frame_limit
         self._unsent_limit = limits.unsent
         self._serves_strangers = limits.serves_strangers
@@ -474,7 +477,11 @@ class Connection:
         Responses always get through; requests wait while there is a reason to.
         """
         self._in_turn = True
-        began = ticks.monotonic_ns() if self._shares is not None else 0
+        began = 0
+        if self._shares is not None:
+            began = ticks.monotonic_ns()
+            if began < self._asks_in_turn_until and not self._stops & _SHARE_USED_UP:
+                self._wait_for_others()
         try:
             at = 0
             while at < len(commands):
@@ -491,8 +498,10 @@ class Connection:
                         self._stop(_HANDLERS_BUSY)
                     if self._out_size >= _TURN_SIZE:
                         self._flush()
-                    if self._shares is not None and ticks.monotonic_ns() - began > _SLICE_NS:
-                        self._wait_for_others()
+                    if self._shares is not None and not self._stops & _SHARE_USED_UP:
+                        now = ticks.monotonic_ns()
+                        if now - began > _SLICE_NS:
+                            self._share_is_used_up(now, at < len(commands))
         finally:
             self._in_turn = False
         if self._out:
@@ -594,13 +603,21 @@ class Connection:
         """Go on with what was put off."""
         self._go_on(_PUT_OFF)
 
+    def _share_is_used_up(self, now: int, asks_more: bool) -> None:
+        """Once may be an accident: somebody's garbage was looked through meanwhile."""
+        if asks_more or now < self._watched_until:
+            self._asks_in_turn_until = now + _REMEMBERED_NS
+            self._wait_for_others()
+        self._watched_until = now + _REMEMBERED_NS
+
     def _wait_for_others(self) -> None:
-        if not self._stops & _SHARE_USED_UP:
-            assert self._shares is not None
-            self._shares.wait(self._have_share)
-            self._stop(_SHARE_USED_UP)
+        assert self._shares is not None
+        self._shares.wait(self._have_share)
+        self._stop(_SHARE_USED_UP)
 
     def _have_share(self) -> None:
+        if self._backlog:
+            self._asks_in_turn_until = 0
         self._go_on(_SHARE_USED_UP)
 
     def _handlers_have_room(self) -> None:

@@ -2,8 +2,9 @@
 
 A connection that has kept the loop busy for longer than a slice, with many requests or with one,
 stops reading and waits here; what it has sent already waits with it. In each turn of the loop
-one of those that wait goes on. So whoever asks little is served after at most a few slices,
-however many others ask for a lot.
+one of those that wait goes on. What it asks a little later waits here as well: with many that ask
+for a lot, and each time wait for the answer, a turn would be as long as all of their requests.
+So whoever asks little is served after at most a few slices, however many others ask for a lot.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 SLICE_NS: Final = 2_000_000
+REMEMBERED_NS: Final = 200_000_000
 
 
 class Shares:

@@ -39,6 +39,7 @@ from rocketq.store.results import PutStatus
 logger = logging.getLogger(__name__)
 
 _MANY_QUEUES: Final = 128
+_QUEUES_IN_A_TURN: Final = 200
 
 FLUSH_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 """Upper bounds by which the times that flushes take are counted."""
@@ -294,7 +295,11 @@ class DerivedFlush:
         start = self._dispatcher.last_start
         timestamp = self._dispatcher.last_timestamp
         index_end = self._index.end_position if self._index is not None else -1
-        queues = [queue.unsynced() for queue in self._queues.take_dirty()]
+        queues = []
+        for queue in self._queues.take_dirty():
+            queues.append(queue.unsynced())
+            if len(queues) % _QUEUES_IN_A_TURN == 0:
+                await asyncio.sleep(0)
         index_files = self._index.unsynced() if self._index is not None else []
         index_folder = self._index.take_new_folder() if self._index is not None else None
         if not queues and position == self._thorough_position:
