@@ -38,6 +38,7 @@ HOT_MODULES: list[str] = [
     "rocketq.proxy.http2.connection",
     "rocketq.proxy.http2.hpack",
     "rocketq.remoting.wire.command",
+    "rocketq.remoting.link.alertness",
     "rocketq.remoting.link.connection",
     "rocketq.remoting.link.handling",
     "rocketq.remoting.link.meter",

@@ -100,6 +100,7 @@ from rocketq.remoting import Connection, RemotingClient, RemotingClientConfig
 from rocketq.remoting.access.administration import AccessProcessor
 from rocketq.remoting.access.directory import AccessDirectory
 from rocketq.remoting.access.settings import signing_hooks
+from rocketq.remoting.link.alertness import keep_awake
 from rocketq.remoting.link.handlers import Handlers
 from rocketq.remoting.link.meter import RequestMeter
 from rocketq.remoting.tls.certificates import ServerTls, client_tls
@@ -452,6 +453,8 @@ class Broker:
         health = BrokerHealth(live, store, disk_watch, follower, registration)
         meter = RequestMeter() if monitoring.is_on and config.enable_remoting_metrics else None
 
+        if self._owns_process:
+            keep_awake(asyncio.get_running_loop(), config.stay_awake_micros)
         listeners = self._listeners = Listeners(
             config,
             routes,

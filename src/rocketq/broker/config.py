@@ -190,6 +190,8 @@ class BrokerConfig(AccessSettings, TlsSettings, EntranceSettings, MetricsSetting
     send_thread_pool_queue_capacity: int = 10_000
     # Bytes a client may leave unread before nothing more is read from it; 0 is a megabyte.
     write_buffer_high_water_mark: int = 0
+    # Ours: see rocketq.remoting.link.alertness.
+    stay_awake_micros: int = 200
 
     # Roles and clusters.
     enable_slave_acting_master: bool = False

@@ -292,6 +292,14 @@ SECTIONS: Final = (
                 0,
                 _GIB,
             ),
+            at_start(
+                "stayAwakeMicros",
+                "How long to look for the next request before going to sleep, where requests "
+                "follow one another closely; 0 sleeps at once.",
+                0,
+                10_000,
+                ours=True,
+            ),
         ),
     ),
     Section(

@@ -4,6 +4,7 @@ cimport cython
 
 cimport rocketq.common.ticks as ticks
 from rocketq.remoting.wire.command cimport Command as CommandType
+from rocketq.remoting.link.alertness cimport Alertness as AlertnessType
 from rocketq.remoting.link.handling cimport RequestHandling as HandlingType
 from rocketq.remoting.wire.frame cimport FrameSplitter as FrameSplitterType
 
@@ -44,6 +45,7 @@ cdef class Connection:
     cdef object _on_silence
     cdef list _close_callbacks
     cdef object _loop
+    cdef AlertnessType _alertness
     cdef readonly object _transport
     cdef object _closed
     cdef FrameSplitterType _splitter

@@ -27,6 +27,7 @@ from rocketq.common import ticks
 from rocketq.common.buffers import Buffer
 from rocketq.remoting.codes import ResponseCode
 from rocketq.remoting.errors import BadFrame, ConnectionLost, RemotingError, TooManyRequests
+from rocketq.remoting.link.alertness import alertness_of
 from rocketq.remoting.link.deadlines import Deadlines
 from rocketq.remoting.link.handlers import Handlers, RpcHook
 from rocketq.remoting.link.handling import RequestHandling
@@ -134,6 +135,7 @@ class Connection:
         self._on_silence = on_silence
         self._close_callbacks: list[Callable[[Connection], None]] = []
         self._loop = asyncio.get_running_loop()
+        self._alertness = alertness_of(self._loop)
         self._transport: asyncio.Transport | None = None
         self._closed = self._loop.create_future()
         is_stranger = bool(hooks) and limits.stranger_frame_limit < limits.frame_limit
@@ -432,6 +434,8 @@ class Connection:
         splitter = self._splitter
         commands = splitter.feed(data)
         if commands:
+            if self._alertness is not None:
+                self._alertness.stir(len(commands))
             self._turn(commands)
         if splitter.error is not None:
             self._refuse(splitter.error)
@@ -557,6 +561,8 @@ class Connection:
             transport.write(b"".join(out))
         else:
             transport.writelines(out)
+        if self._alertness is not None:
+            self._alertness.written()
 
     def _leaves_too_much(self, size: int) -> bool:
         """Hang up on a peer that would leave more unread than may be kept for it."""
