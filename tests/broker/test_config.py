@@ -101,6 +101,7 @@ def test_keys_and_defaults_are_those_of_rocketmq() -> None:
         "tlsHandshakeTimeoutMillis",
         "maxFrameLengthBeforeLogin",
         "proxyProtocolAddresses",
+        "stayAwakeMicros",
     }
     assert own == {key for key in ours if TABLE[key].is_ours}
     # RocketMQ keeps these in a configuration of their own, in the same file.

@@ -120,6 +120,9 @@ async def test_what_cannot_be_acknowledged_says_so(at: Place, client: Client) ->
     assert mixed.status.code == pb.MULTIPLE_RESULTS
     codes = [entry.status.code for entry in mixed.entries]
     assert codes == [pb.OK, pb.INVALID_RECEIPT_HANDLE]
+    mixed = await client.ack("t", "g", good, good, beyond)
+    codes = [entry.status.code for entry in mixed.entries]
+    assert codes == [pb.OK, pb.OK, pb.INVALID_RECEIPT_HANDLE]
     assert (await client.ack("t", "g")).status.code == pb.BAD_REQUEST
     assert (await client.ack("a b", "g", good)).status.code == pb.ILLEGAL_TOPIC
 

@@ -247,7 +247,7 @@ class ScheduledMessages:
         if result.is_stored:
             self._stats.messages_put(message.topic, message.queue_id, 1, result.size)
             waited_ms = self._clock.now_ms() - message.born_timestamp
-            self._stats.delivered_after(message.topic, waited_ms)
+            self._stats.delivered_after(message.topic, [waited_ms])
             return True
         logger.warning("level %d: message at %d: %s", level.number, position, result.status.name)
         return result.status in _HOPELESS

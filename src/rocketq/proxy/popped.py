@@ -1,18 +1,23 @@
 """What is said to brokers about popped messages: done, later, never."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from rocketq.client.consumer.pop.batches import BIT_SET_SPAN, batch_acks
+from rocketq.common.errors import RocketqError
 from rocketq.proxy.adapter.handles import ReceiptHandle
 from rocketq.proxy.calls import Call
 from rocketq.proxy.cluster import Cluster
 from rocketq.proxy.protocol import messages as pb
 from rocketq.proxy.refusal import Refused, refusal_of
-from rocketq.remoting import Command, ResponseCode
+from rocketq.remoting import Command, RequestCode, ResponseCode
+from rocketq.remoting.bodies.assignment import BatchAckRequest
 from rocketq.remoting.errors import RemotingError
 from rocketq.remoting.headers.pop import (
     AckMessage,
+    BatchAckMessageResponse,
     ChangeInvisibleTime,
     ChangeInvisibleTimeResponse,
 )
@@ -43,6 +48,38 @@ class PoppedMessages:
             broker_name=receipt.broker_name,
         )
         await self._ask(handle, topic, Command.request(header), call)
+
+    async def ack_all(
+        self, handles: Sequence[ReceiptHandle], group: str, topic: str, call: Call
+    ) -> list[RocketqError | None]:
+        """What went wrong with each; the own broker is told of many at once."""
+        own = self._cluster.own
+        if (
+            own is not None
+            and len(handles) > 1
+            and all(_fits_in_batch(handle, own.name) for handle in handles)
+        ):
+            try:
+                if await self._ack_together(handles, own.name, group, topic, call):
+                    return [None] * len(handles)
+            except RemotingError as error:
+                return [error] * len(handles)
+        return await asyncio.gather(
+            *(_failure_of(self.ack(handle, group, topic, call)) for handle in handles)
+        )
+
+    async def _ack_together(
+        self, handles: Sequence[ReceiptHandle], broker: str, group: str, topic: str, call: Call
+    ) -> bool:
+        """Whether all of them are acknowledged; if not, each has to be asked about."""
+        acks = batch_acks(group, [(topic, handle.receipt) for handle in handles])
+        body = BatchAckRequest(broker_name=broker, acks=acks)
+        command = Command.request(RequestCode.BATCH_ACK_MESSAGE, body=body.encode())
+        reply = await self._cluster.ask(broker, command, call=call)
+        return (
+            reply.code == ResponseCode.SUCCESS
+            and reply.header(BatchAckMessageResponse).passed_over == 0
+        )
 
     async def change(
         self,
@@ -121,3 +158,19 @@ class PoppedMessages:
             await work
         except (Refused, RemotingError) as error:
             logger.debug("a popped message: %s", error)
+
+
+async def _failure_of(work: Awaitable[None]) -> RocketqError | None:
+    try:
+        await work
+    except (Refused, RemotingError) as error:
+        return error
+    return None
+
+
+def _fits_in_batch(handle: ReceiptHandle, broker_name: str) -> bool:
+    receipt = handle.receipt
+    return (
+        receipt.broker_name == broker_name
+        and 0 <= receipt.offset - receipt.start_offset < BIT_SET_SPAN
+    )

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rocketq.remoting.headers.offsets import (
     QueryConsumerOffsetResponse,
 )
 from rocketq.remoting.headers.pop import (
+    BatchAckMessageResponse,
     ChangeInvisibleTime,
     ChangeInvisibleTimeResponse,
     Notification,
@@ -169,6 +171,46 @@ async def test_acks_in_a_batch(broker: TestBroker) -> None:
 
     (left,) = await pop_until(broker, 1)
     assert left.body == b"3"
+
+
+def batch(*acks: BatchAck) -> Command:
+    body = BatchAckRequest(broker_name="broker-t", acks=list(acks))
+    return Command(RequestCode.BATCH_ACK_MESSAGE, body=body.encode())
+
+
+async def test_a_batch_says_how_many_cannot_have_been_popped(broker: TestBroker) -> None:
+    await broker.send(TOPIC, b"only")
+    header = PopMessageResponse.from_ext_fields((await broker.call(pop_request())).ext_fields)
+    ack = BatchAck(
+        consumer_group="group",
+        topic=TOPIC,
+        revive_queue_id=header.revive_qid,
+        pop_time=header.pop_time,
+        invisible_time=header.invisible_time,
+        bit_set=base64.b64encode(bytes([0b1111])).decode(),
+    )
+    reply = await broker.call(batch(ack, replace(ack, topic="unknown"), replace(ack, queue_id=-1)))
+    assert reply.code == ResponseCode.SUCCESS
+    # The end of the queue is let through, as when it is acknowledged alone.
+    assert reply.header(BatchAckMessageResponse).passed_over == 2 + 4 + 4
+
+
+async def test_a_large_batch_leaves_turns_to_others(broker: TestBroker) -> None:
+    ack = BatchAck(
+        consumer_group="group", topic=TOPIC, pop_time=1, invisible_time=1, bit_set="/w=="
+    )
+    large = asyncio.ensure_future(broker.call(batch(*[ack] * 4_000)))
+    while not large.done():
+        assert (await broker.call(pop_request(poll_time=0))).code != ResponseCode.SYSTEM_ERROR
+    assert large.result().header(BatchAckMessageResponse).passed_over == 4_000 * 7
+
+
+async def test_no_pop_has_that_many_messages(broker: TestBroker) -> None:
+    await broker.send(TOPIC, b"m")
+    ack = BatchAck(
+        consumer_group="group", topic=TOPIC, bit_set=base64.b64encode(b"\xff" * 9).decode()
+    )
+    assert (await broker.call(batch(ack))).code == ResponseCode.MESSAGE_ILLEGAL
 
 
 async def test_more_time_and_less(broker: TestBroker) -> None:

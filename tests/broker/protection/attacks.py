@@ -262,7 +262,11 @@ async def receipts_of_all_kinds(client: RemotingClient, address: str, turn: int)
             extra_info=text, offset=turn, invisible_time=2**62 if turn % 2 else 1, **place
         )
         await call(client, address, Command.request(header))
-    for bit_set in (base64.b64encode(b"\xff" * 100_000).decode(), "/" * 3_000):
+    for bit_set, count in (
+        (base64.b64encode(b"\xff" * 100_000).decode(), 1),
+        ("/" * 3_000, 1_000),
+        (base64.b64encode(b"\xff" * 8).decode(), 7_000),
+    ):
         ack = BatchAck(
             consumer_group="pops-1",
             topic="honest",
@@ -270,7 +274,7 @@ async def receipts_of_all_kinds(client: RemotingClient, address: str, turn: int)
             invisible_time=60_000,
             bit_set=bit_set,
         )
-        body = BatchAckRequest(broker_name="attacked", acks=[ack] * 2_000 if turn else [ack])
+        body = BatchAckRequest(broker_name="attacked", acks=[ack] * count)
         await call(
             client, address, Command.request(RequestCode.BATCH_ACK_MESSAGE, body=body.encode())
         )

@@ -1,6 +1,14 @@
 """Bodies from programs other than Java."""
 
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketq.common.loop.slices import at_once
 from rocketq.message.queue import MessageQueue
+from rocketq.remoting import Command, RequestCode
 from rocketq.remoting.bodies.heartbeat import HeartbeatData
 from rocketq.remoting.bodies.reset import ResetOffsetBody
 from rocketq.remoting.bodies.route import BrokerData, QueueData, TopicRouteData
@@ -24,6 +32,47 @@ def test_a_heartbeat_of_cpp_has_ordinals_and_leaves_out_what_is_empty() -> None:
     assert subscription.sub_version == 1_700_000_000_000
     assert (subscription.expression_type, subscription.tags_set) == ("TAG", [])
     assert beat.producer_data_set == []
+
+
+plain_things = st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=3), st.booleans())
+objects = st.dictionaries(
+    st.sampled_from(["groupName", "topic", "subString", "subVersion", "x"]), plain_things
+)
+consumers = st.fixed_dictionaries(
+    {},
+    optional={
+        "groupName": plain_things,
+        "consumeType": plain_things,
+        "subscriptionDataSet": st.one_of(
+            plain_things, st.lists(st.one_of(objects, plain_things), max_size=4)
+        ),
+    },
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "clientID": plain_things,
+            "consumerDataSet": st.one_of(
+                plain_things, st.lists(st.one_of(consumers, plain_things), max_size=4)
+            ),
+            "producerDataSet": st.one_of(plain_things, st.lists(objects, max_size=4)),
+        },
+    )
+)
+def test_in_slices_a_heartbeat_reads_the_same(plain: dict[str, Any]) -> None:
+    request = Command(RequestCode.HEART_BEAT, body=json.dumps(plain).encode())
+    assert at_once(HeartbeatData.slices_of_request(request)) == HeartbeatData.from_request(request)
+
+
+def test_slices_are_short() -> None:
+    subscriptions = [{"topic": f"t{number}", "subString": "*"} for number in range(500)]
+    consumer = {"groupName": "g", "subscriptionDataSet": subscriptions}
+    body = json.dumps({"clientID": "c", "consumerDataSet": [consumer] * 2}).encode()
+    slices = HeartbeatData.slices_of_request(Command(RequestCode.HEART_BEAT, body=body))
+    assert sum(1 for _ in slices) >= 1_000
 
 
 def test_reset_offsets_are_read_in_all_their_forms() -> None:

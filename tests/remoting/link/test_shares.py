@@ -78,3 +78,30 @@ async def test_of_many_that_ask_for_much_one_goes_on_at_a_time() -> None:
     # Without shares every turn serves all twenty; if they were forgotten at once, several.
     ordinary = sorted(turns)[len(turns) // 2]
     assert ordinary < 2.5 * SLOW
+
+
+async def test_bodies_that_handlers_hold_are_bounded() -> None:
+    """A connection whose handlers have taken 32 MB of bodies gets no more of them at work."""
+    free = asyncio.Event()
+    sizes: list[int] = []
+
+    async def hold(request: Command, connection: Connection) -> Command:
+        sizes.append(len(request.body))
+        await free.wait()
+        return request.reply()
+
+    async with serving({1: hold}) as (_, connect):
+        peer, other = await connect(), await connect()
+        body = bytes(4 << 20)
+        saying = asyncio.create_task(
+            peer.say(*(Command(1, opaque=number, body=body) for number in range(20)))
+        )
+        await eventually(lambda: len(sizes) == 8, "eight bodies at work")
+        # Whatever else the first one has sent is not read before an honest client is answered.
+        await other.say(Command(1, opaque=1))
+        await eventually(lambda: len(sizes) == 9, "the other's request")
+        assert sum(sizes) == 32 << 20
+        free.set()
+        await saying
+        for number in range(20):
+            assert (await peer.hear()).opaque == number

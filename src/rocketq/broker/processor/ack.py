@@ -3,9 +3,9 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketq.broker import remarks
 from rocketq.broker.config import LiveConfig
@@ -20,6 +20,7 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.common.errors import RocketqError
+from rocketq.common.loop.slices import Slices, at_once, in_slices
 from rocketq.common.numbers import INT64_MAX, parse_natural
 from rocketq.message.pop_topics import RetryKind, real_topic
 from rocketq.remoting import (
@@ -34,6 +35,7 @@ from rocketq.remoting import (
 from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest
 from rocketq.remoting.headers.pop import (
     AckMessage,
+    BatchAckMessageResponse,
     ChangeInvisibleTime,
     ChangeInvisibleTimeResponse,
 )
@@ -49,6 +51,11 @@ _SAME_MOMENT_MS: Final = 1_000
 """So far ahead a chain of changes may run; a receipt further ahead is of another clock."""
 
 
+_WIDEST_POP: Final = 4_096
+"""Bytes of a bit set; messages that a pop finds further behind its first are acknowledged alone."""
+_ACKS_IN_A_SLICE: Final = 16
+
+
 @dataclass(slots=True)
 class _AckedPop:
     """Acks of a run that belong to one pop from one queue."""
@@ -60,6 +67,13 @@ class _AckedPop:
     high: int
     offsets: list[int] = field(default_factory=list)
     requests: list[Command] = field(default_factory=list)
+
+
+class _Noted(NamedTuple):
+    """What became of the acks of one pop in a batch."""
+
+    record: AppendResult | None
+    passed_over: int
 
 
 class AckProcessor:
@@ -270,34 +284,61 @@ class AckProcessor:
         asked = BatchAckRequest.from_request(request)
         if not asked.acks:
             raise RequestRejected(ResponseCode.NO_MESSAGE, "nothing is acknowledged")
+        work = self._ack_batches(asked)
+        if len(asked.acks) <= _ACKS_IN_A_SLICE:
+            return self._batch_answer(request, at_once(work))
+        return self._batch_ack_later(request, work)
+
+    async def _batch_ack_later(self, request: Command, work: Slices["_Noted"]) -> Command:
+        answer = self._batch_answer(request, await in_slices(work))
+        return answer if isinstance(answer, Command) else await answer
+
+    def _batch_answer(self, request: Command, noted: "_Noted") -> Command | Awaitable[Command]:
+        reply = request.reply(BatchAckMessageResponse(passed_over=noted.passed_over))
+        return reply if noted.record is None else self._when_safe(reply, noted.record)
+
+    def _ack_batches(self, asked: BatchAckRequest) -> Slices["_Noted"]:
+        """The last record written for all of them, and how many were passed over."""
         last: AppendResult | None = None
+        passed_over = 0
         unavailable: QueueUnavailable | None = None
-        for ack in asked.acks:
+        for number, ack in enumerate(asked.acks, start=1):
             try:
-                last = self._ack_batch(ack, asked.broker_name or "") or last
+                noted = self._ack_batch(ack, asked.broker_name or "")
             except QueueUnavailable as error:
                 unavailable = error  # the others count; those that do already do no harm
+            else:
+                last = noted.record or last
+                passed_over += noted.passed_over
+            if number % _ACKS_IN_A_SLICE == 0:
+                yield
         if unavailable is not None:
             raise unavailable
-        reply = request.reply()
-        return reply if last is None else self._when_safe(reply, last)
+        return _Noted(last, passed_over)
 
-    def _ack_batch(self, ack: BatchAck, broker_name: str) -> AppendResult | None:
+    def _ack_batch(self, ack: BatchAck, broker_name: str) -> "_Noted":
         """One pop's acknowledgements; what is out of range is passed over, as in RocketMQ."""
         if ack.retry not in RetryKind.ALL or not (
             ack.revive_queue_id == ORDERED_QUEUE
             or 0 <= ack.revive_queue_id < self._revive_log.queues
         ):
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "the receipt is not one of a pop")
+        asked = _set_bits(ack)
+        if len(asked) > MOST_MESSAGES:
+            raise RequestRejected(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"{len(asked)} messages of one pop, which takes up to {MOST_MESSAGES}",
+            )
         topic_name = real_topic(ack.consumer_group, ack.topic, ack.retry)
         topic = self._topics.get(topic_name)
         if topic is None or not 0 <= ack.queue_id < topic.read_queue_nums:
-            return None
+            return _Noted(None, len(asked))
         low = self._store.min_offset(topic_name, ack.queue_id)
         high = self._store.max_offset(topic_name, ack.queue_id)
-        offsets = [each for each in _set_bits(ack) if low <= each <= high]
+        offsets = [each for each in asked if low <= each <= high]
         if not offsets or not _is_time(ack.pop_time, ack.invisible_time):
-            return None
+            return _Noted(None, len(asked))
+        passed_over = len(asked) - len(offsets)
         if ack.revive_queue_id == ORDERED_QUEUE:
             for offset in offsets:
                 self._ack_in_order(
@@ -310,17 +351,18 @@ class AckProcessor:
                     ),
                     ack.pop_time,
                 )
-            return None
+            return _Noted(None, passed_over)
         key = (
             *(topic_name, ack.consumer_group, ack.queue_id, ack.start_offset, ack.pop_time),
             broker_name or self._live.broker.broker_name,
         )
         self._stats.acknowledged(ack.consumer_group, topic_name, len(offsets))
         if self._buffer.acknowledge(key, offsets):
-            return None
-        return self._revive_log.put_ack(
+            return _Noted(None, passed_over)
+        record = self._revive_log.put_ack(
             key, offsets, ack.revive_queue_id, ack.pop_time + ack.invisible_time
         )
+        return _Noted(record, passed_over)
 
     # More time
 
@@ -407,16 +449,19 @@ def _key(topic: str, group: str, queue_id: int, receipt: Receipt) -> CheckPointK
     )
 
 
-def _set_bits(ack: BatchAck) -> Iterator[int]:
+def _set_bits(ack: BatchAck) -> list[int]:
     """The offsets that a bit set names: bit k is `start_offset + k`."""
     try:
         bits = base64.b64decode(ack.bit_set.encode(), validate=True)
     except (binascii.Error, UnicodeError):
-        return
-    for at, byte in enumerate(bits[: MOST_MESSAGES * 128]):
-        for bit in range(8) if byte else ():
-            if byte >> bit & 1:
-                yield ack.start_offset + at * 8 + bit
+        return []
+    return [
+        ack.start_offset + at * 8 + bit
+        for at, byte in enumerate(bits[:_WIDEST_POP])
+        if byte
+        for bit in range(8)
+        if byte >> bit & 1
+    ]
 
 
 def _is_time(pop_time: int, invisible_time: int) -> bool:

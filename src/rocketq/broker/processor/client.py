@@ -6,7 +6,6 @@ reply says whether the broker still knows them.
 """
 
 from collections.abc import Awaitable
-from functools import partial
 from typing import Final
 
 from rocketq.broker.access.references import user_of
@@ -87,8 +86,8 @@ class ClientProcessor:
         return self._take(request, connection, HeartbeatData.from_request(request))
 
     async def _heartbeat_later(self, request: Command, connection: Connection) -> Command:
-        """As below, read by a thread: a large one takes longer than others may wait."""
-        data = await self._turns.in_thread(partial(HeartbeatData.from_request, request))
+        """As below, read in slices: a large one takes longer than others may wait."""
+        data = await self._turns.do(HeartbeatData.slices_of_request(request))
         reply = self._take(request, connection, data)
         return reply if isinstance(reply, Command) else await reply
 

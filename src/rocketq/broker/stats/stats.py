@@ -170,12 +170,13 @@ class BrokerStats:
             observed.observe(size / count, count)
             self.messages_sized(topic, observed.counts, size)
 
-    def delivered_after(self, topic: str, waited_ms: int) -> None:
-        """A message that was to come later has come, so long after it was made."""
+    def delivered_after(self, topic: str, waits_ms: Iterable[int]) -> None:
+        """Messages that were to come later have come, so long after they were made."""
         found = self.delays.get(topic)
         if found is None:
             found = self.delays[topic] = Histogram(DELAY_SECONDS)
-        found.observe(max(waited_ms, 0) / 1000)
+        for waited_ms in waits_ms:
+            found.observe(max(waited_ms, 0) / 1000)
 
     @contextmanager
     def creating(

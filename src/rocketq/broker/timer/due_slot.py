@@ -31,7 +31,7 @@ class DueSlot:
         self._units: deque[TimerUnit] = deque()
         self._markers: list[TimerUnit] = []
         self._deleted: set[tuple[bytes, bytes]] = set()
-        self._head: tuple[MessageExt, TimerUnit] | None = None
+        self._due: deque[tuple[MessageExt, TimerUnit]] = deque()
         # The part of the chain that is being read: from here on, down to what was read before.
         self._cursor = -1
         self._reading: list[TimerUnit] = []
@@ -87,34 +87,26 @@ class DueSlot:
         # The key stands alone, or behind its topic. A marker deletes in its own topic only.
         self._deleted.add((topic, key.removeprefix(topic + b"+")))
 
-    @property
-    def head(self) -> tuple[MessageExt, TimerUnit] | None:
-        """The next message to be delivered; None when there is none, or not yet."""
+    def due(self, most: int) -> deque[tuple[MessageExt, TimerUnit]]:
+        """The next messages, and who delivers them takes them out; none when there are none yet."""
+        due = self._due
         if self._cursor >= 0 or self._markers:
-            return None
-        while self._head is None and self._units:
-            unit = self._units[0]
-            message = self._store.message_at(unit.position, unit.size)
+            return due
+        units, message_at = self._units, self._store.message_at
+        while units and len(due) < most:
+            unit = units.popleft()
+            message = message_at(unit.position, unit.size)
             if message is None:
                 logger.warning("no timer message at %d: left out", unit.position)
-            elif not self._is_deleted(message):
-                self._head = message, unit
-                break
-            self._units.popleft()
-        return self._head
+            elif not self._deleted or not self._is_deleted(message):
+                due.append((message, unit))
+        return due
 
     def _is_deleted(self, message: MessageExt) -> bool:
-        if not self._deleted:
-            return False
         properties = message.raw_properties
         topic = get_property(properties, b"REAL_TOPIC") or b""
         return (topic, get_property(properties, b"UNIQ_KEY") or b"") in self._deleted
 
-    def done(self) -> None:
-        """The head has been delivered."""
-        self._head = None
-        self._units.popleft()
-
     @property
     def is_finished(self) -> bool:
-        return self._cursor < 0 and not self._markers and self.head is None
+        return self._cursor < 0 and not self._markers and not self.due(1)

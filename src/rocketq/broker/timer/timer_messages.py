@@ -25,7 +25,7 @@ import asyncio
 import logging
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rocketq.broker.config import LiveConfig
@@ -88,6 +88,7 @@ class _Count:
     rolled: int = 0
     waited: int = 0  # in the wheel
     size: int = 0
+    delays_ms: list[int] = field(default_factory=list)
 
 
 class TimerMessages:
@@ -454,12 +455,13 @@ class TimerMessages:
                 continue
             slot = self._slot_of(self._read_ms, found)
             left -= slot.prepare(left)
-            while left > 0 and (due := slot.head) is not None:
+            due = slot.due(left)
+            while due and left > 0:
                 left -= 1
-                message, unit = due
+                message, unit = due[0]
                 if not self._deliver(message, unit.write_time_ms, now_ms, is_rolled=unit.is_rolled):
                     return False  # tried again from here
-                slot.done()
+                due.popleft()
             if slot.is_finished:
                 self._wheel.clear(slot.slot_ms)
                 self._slot = None
@@ -510,7 +512,7 @@ class TimerMessages:
             count.messages += 1
             count.size += result.size
             if not is_rolled:
-                self._stats.delivered_after(name, now_ms - stored.born_timestamp)
+                count.delays_ms.append(now_ms - stored.born_timestamp)
             return True
         if result.status in _HOPELESS:
             logger.error(
@@ -530,6 +532,7 @@ class TimerMessages:
             put = count.messages - count.rolled
             if put:
                 self._stats.messages_put(topic, queue_id, put, count.size, put)
+                self._stats.delivered_after(topic, count.delays_ms)
         self._delivered_now.clear()
 
     # Progress

@@ -312,25 +312,26 @@ class ReceiveService:
         group = checks.group_of(request.group)
         if not request.entries:
             raise Refused(pb.BAD_REQUEST, "nothing is acknowledged")
-        entries = await asyncio.gather(
-            *(self._ack_one(entry, group, topic, call) for entry in request.entries)
-        )
+        results = []
+        asked: list[tuple[Any, ReceiptHandle]] = []
+        for entry in request.entries:
+            result = pb.AckMessageResultEntry(
+                message_id=entry.message_id, receipt_handle=entry.receipt_handle
+            )
+            results.append(result)
+            try:
+                checks.refuse_lite(entry.lite_topic)
+                handle = await self._newest(entry.receipt_handle, group, entry.message_id, call)
+                asked.append((result, handle))
+            except Refused as error:
+                result.status.CopyFrom(error.status)
+        handles = [handle for _, handle in asked]
+        failures = await self._popped.ack_all(handles, group, topic, call)
+        for (result, _), failure in zip(asked, failures, strict=True):
+            result.status.CopyFrom(OK if failure is None else refusal_for(failure).status)
         return pb.AckMessageResponse(
-            status=common_status([entry.status for entry in entries]), entries=entries
+            status=common_status([result.status for result in results]), entries=results
         )
-
-    async def _ack_one(self, entry: Any, group: str, topic: str, call: Call) -> Any:
-        result = pb.AckMessageResultEntry(
-            message_id=entry.message_id, receipt_handle=entry.receipt_handle
-        )
-        try:
-            checks.refuse_lite(entry.lite_topic)
-            handle = await self._newest(entry.receipt_handle, group, entry.message_id, call)
-            await self._popped.ack(handle, group, topic, call)
-            result.status.CopyFrom(OK)
-        except (Refused, RemotingError) as error:
-            result.status.CopyFrom(refusal_for(error).status)
-        return result
 
     async def _newest(self, text: str, group: str, message_id: str, call: Call) -> ReceiptHandle:
         """The handle that counts now, and that is renewed no longer."""

@@ -20,10 +20,11 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketq.common import json
 from rocketq.common.buffers import Buffer
+from rocketq.common.loop.slices import Slices
 from rocketq.common.naming import camel_case
 from rocketq.common.numbers import parse_float, whole_number
 from rocketq.message.queue import MessageQueue
@@ -62,15 +63,26 @@ class Body:
         return cls.decode(request.body, json.REQUEST_LIMITS)
 
     @classmethod
+    def slices_of_request(cls: type[B], request: "Command") -> Slices[B]:
+        """The same of a large one, in slices."""
+        plain = cls._load(request.body, json.REQUEST_LIMITS)
+        yield
+        return (yield from cls._slices(plain))
+
+    @classmethod
     def decode(cls: type[B], data: Buffer, limits: json.Limits = json.TRUSTED) -> B:
         """Read a body, or raise BadBody when it is not even an object."""
+        return cls.from_json(cls._load(data, limits))
+
+    @classmethod
+    def _load(cls, data: Buffer, limits: json.Limits) -> dict[str, Any]:
         try:
             value = json.loads(data, limits)
         except json.JsonError as error:
             raise BadBody(f"{cls.__name__} is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise BadBody(f"{cls.__name__} is not a JSON object")
-        return cls.from_json(value)
+        return value
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, in the order in which it is written."""
@@ -100,6 +112,33 @@ class Body:
                 values[field] = property_.zero()
         return cls(**values)
 
+    @classmethod
+    def _slices(cls: type[B], plain: Mapping[str, Any]) -> Slices[B]:
+        """As `from_json`, with a pause after each object in a list of objects."""
+        rest = dict(plain)
+        lists = {}
+        for field, name, _, property_ in _columns(cls):
+            if property_.item is None or not isinstance(plain.get(name), list):
+                continue
+            try:
+                lists[field] = yield from _list_slices(property_.item, rest.pop(name))
+            except _SENSELESS:
+                pass
+        made = cls.from_json(rest)
+        return dataclasses.replace(made, **lists) if lists else made  # type: ignore[type-var]
+
+
+def _list_slices(item: type[B], plain: list[Any]) -> Slices[list[B]]:
+    found = []
+    for each in plain:
+        if each is not None:
+            found.append((yield from item._slices(_object(each))))
+            yield
+    return found
+
+
+_SENSELESS: Final = (ValueError, TypeError, KeyError, AttributeError)
+
 
 # The schema
 
@@ -119,6 +158,8 @@ class Property:
     required: bool
     kind: type | None
     """The class of values that need no conversion, if there is one."""
+    item: type[Body] | None
+    """Of what there is a list, if there is one."""
 
     def find(self, plain: Mapping[str, Any]) -> Any:
         """The value under one of its names, converted; None if there is none or no sense in it."""
@@ -127,7 +168,7 @@ class Property:
             if value is not None:
                 try:
                     return self.read(value)
-                except (ValueError, TypeError, KeyError, AttributeError):
+                except _SENSELESS:
                     return None
         return None
 
@@ -147,7 +188,8 @@ def properties(cls: type) -> tuple[Property, ...]:
         required = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         )
-        found.append(Property(field.name, wire_names, read, write, zero, required, kind))
+        item = _item(hints[field.name])
+        found.append(Property(field.name, wire_names, read, write, zero, required, kind, item))
     return tuple(sorted(found, key=lambda each: each.names[0]))
 
 
@@ -167,6 +209,14 @@ def _kind(hint: Any) -> type | None:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         (hint,) = [kind for kind in typing.get_args(hint) if kind is not type(None)]
     return hint if hint in _SCALARS else None
+
+
+def _item(hint: Any) -> type[Body] | None:
+    """The class of objects in a list of them."""
+    if typing.get_origin(hint) is not list:
+        return None
+    (item,) = typing.get_args(hint)
+    return item if isinstance(item, type) and issubclass(item, Body) else None
 
 
 def _conversion(hint: Any) -> tuple[Read, Write, Callable[[], Any]]:

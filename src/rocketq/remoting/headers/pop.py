@@ -96,6 +96,14 @@ class ChangeInvisibleTimeResponse(ResponseHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAckMessageResponse(ResponseHeader):
+    """Ours: RocketMQ says nothing about single messages of a batch."""
+
+    passed_over: int
+    """Acknowledgements of messages that cannot have been popped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Notification(RequestHeader):
     """Waits until there is something to pop."""
 

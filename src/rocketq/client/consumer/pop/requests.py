@@ -4,12 +4,12 @@ They go to masters only: whatever is popped or acknowledged is written down ther
 """
 
 import asyncio
-import base64
 from collections import defaultdict
 from collections.abc import Collection, Coroutine, Iterable
 from typing import Any, Final, NamedTuple
 
 from rocketq.client.cluster.instance import ClientInstance
+from rocketq.client.consumer.pop.batches import BIT_SET_SPAN, batch_acks
 from rocketq.client.consumer.pop.popped import popped_messages
 from rocketq.client.consumer.pop.receipt import PopReceipt
 from rocketq.client.consumer.subscription import Subscription
@@ -18,7 +18,7 @@ from rocketq.message.message import MessageExt
 from rocketq.message.names import wrap_namespace
 from rocketq.message.pop_topics import real_topic
 from rocketq.message.queue import MessageQueue
-from rocketq.remoting.bodies.assignment import BatchAck, BatchAckRequest
+from rocketq.remoting.bodies.assignment import BatchAckRequest
 from rocketq.remoting.codes import RequestCode, ResponseCode
 from rocketq.remoting.headers.pop import (
     AckMessage,
@@ -35,8 +35,6 @@ MOST_PER_POP: Final = 32
 
 _ANSWER_S: Final = 3.0
 _POLL_MARGIN_S: Final = 10.0
-# A bit set says which offsets above the first are meant; far ones go by themselves.
-_BIT_SET_SPAN: Final = 4096
 _ACKS_PER_REQUEST: Final = 1000
 _POP_ANSWERS: Final = frozenset(
     {
@@ -154,11 +152,17 @@ class PopRequests:
             await self._ack_one(*done[0])
             return
         address = self._master(self._queue_of(*done[0]))
-        far = [each for each in done if each[1].offset - each[1].start_offset >= _BIT_SET_SPAN]
-        near = [each for each in done if each[1].offset - each[1].start_offset < _BIT_SET_SPAN]
+        far = [each for each in done if each[1].offset - each[1].start_offset >= BIT_SET_SPAN]
+        near = [each for each in done if each[1].offset - each[1].start_offset < BIT_SET_SPAN]
         if address in self._without_batch_ack:
             far, near = done, []
-        acks = self._batch_acks(near)
+        acks = batch_acks(
+            self._group,
+            [
+                (wrap_namespace(self._namespace, message.topic), receipt)
+                for message, receipt in near
+            ],
+        )
         for start in range(0, len(acks), _ACKS_PER_REQUEST):
             body = BatchAckRequest(
                 broker_name=broker_name, acks=acks[start : start + _ACKS_PER_REQUEST]
@@ -175,29 +179,6 @@ class PopRequests:
                 far = done
                 break
         await _all_of(self._ack_one(*each) for each in far)
-
-    def _batch_acks(self, done: list[tuple[MessageExt, PopReceipt]]) -> list[BatchAck]:
-        """One for each queue of each pop, with a bit for each message."""
-        bits: dict[tuple[str, PopReceipt], int] = defaultdict(int)
-        for message, receipt in done:
-            pop = message.topic, receipt._replace(offset=0)
-            bits[pop] |= 1 << max(receipt.offset - receipt.start_offset, 0)
-        return [
-            BatchAck(
-                consumer_group=self._group,
-                topic=wrap_namespace(self._namespace, topic),
-                retry=pop.retry_kind,
-                start_offset=pop.start_offset,
-                queue_id=pop.queue_id,
-                revive_queue_id=pop.revive_queue,
-                pop_time=pop.pop_time,
-                invisible_time=pop.invisible_time,
-                bit_set=base64.b64encode(
-                    set_bits.to_bytes((set_bits.bit_length() + 7) // 8, "little")
-                ).decode(),
-            )
-            for (topic, pop), set_bits in bits.items()
-        ]
 
     async def _ack_one(self, message: MessageExt, receipt: PopReceipt) -> None:
         queue = self._queue_of(message, receipt)
