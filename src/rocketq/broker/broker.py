@@ -402,7 +402,7 @@ class Broker:
             ).handlers(),
             AckProcessor(
                 *(live, topics, offsets, store, revive_log, buffer, ordered),
-                *((held_pops, held_notifications), stats, clock),
+                *((held_pops, held_notifications), stats, turns, clock),
             ).handlers(),
             ClientProcessor(live, topics, groups, producers, consumers, turns, clock).handlers(),
             ConsumerOffsetProcessor(live, topics, groups, offsets, store).handlers(),

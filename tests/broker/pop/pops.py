@@ -130,7 +130,7 @@ class Pops:
             ).handlers(),
             **AckProcessor(
                 *(live, topics, offsets, store, self.revive_log, self.buffer, self.ordered),
-                *((held,), services.stats, clock),
+                *((held,), services.stats, Turns(), clock),
             ).handlers(),
         }
 

@@ -20,7 +20,8 @@ from rocketq.broker.tables.consumer_offsets import ConsumerOffsets
 from rocketq.broker.tables.topics import Topics
 from rocketq.common.clock import Clock
 from rocketq.common.errors import RocketqError
-from rocketq.common.loop.slices import Slices, at_once, in_slices
+from rocketq.common.loop.slices import Slices, at_once
+from rocketq.common.loop.turns import Turns
 from rocketq.common.numbers import INT64_MAX, parse_natural
 from rocketq.message.pop_topics import RetryKind, real_topic
 from rocketq.remoting import (
@@ -53,7 +54,8 @@ _SAME_MOMENT_MS: Final = 1_000
 
 _WIDEST_POP: Final = 4_096
 """Bytes of a bit set; messages that a pop finds further behind its first are acknowledged alone."""
-_ACKS_IN_A_SLICE: Final = 16
+_SMALL_BODY: Final = 4 * 1024
+"""Of a batch that is noted at once; a consumer's is not larger, as a rule."""
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ class AckProcessor:
         ordered: OrderedQueues,
         held: Sequence[HeldPops],
         stats: BrokerStats,
+        turns: Turns,
         clock: Clock,
     ) -> None:
         self._live = live
@@ -101,6 +104,7 @@ class AckProcessor:
         self._ordered = ordered
         self._held = held
         self._stats = stats
+        self._turns = turns
         self._clock = clock
 
     def handlers(self) -> Handlers:
@@ -281,16 +285,15 @@ class AckProcessor:
     # Many
 
     def _batch_ack(self, request: Command, connection: Connection) -> Command | Awaitable[Command]:
+        if len(request.body) > _SMALL_BODY:
+            return self._batch_ack_later(request)
         asked = BatchAckRequest.from_request(request)
-        if not asked.acks:
-            raise RequestRejected(ResponseCode.NO_MESSAGE, "nothing is acknowledged")
-        work = self._ack_batches(asked)
-        if len(asked.acks) <= _ACKS_IN_A_SLICE:
-            return self._batch_answer(request, at_once(work))
-        return self._batch_ack_later(request, work)
+        return self._batch_answer(request, at_once(self._ack_batches(asked)))
 
-    async def _batch_ack_later(self, request: Command, work: Slices["_Noted"]) -> Command:
-        answer = self._batch_answer(request, await in_slices(work))
+    async def _batch_ack_later(self, request: Command) -> Command:
+        """As above for one that could keep others waiting."""
+        asked = await self._turns.do(BatchAckRequest.slices_of_request(request))
+        answer = self._batch_answer(request, await self._turns.do(self._ack_batches(asked)))
         return answer if isinstance(answer, Command) else await answer
 
     def _batch_answer(self, request: Command, noted: "_Noted") -> Command | Awaitable[Command]:
@@ -299,10 +302,12 @@ class AckProcessor:
 
     def _ack_batches(self, asked: BatchAckRequest) -> Slices["_Noted"]:
         """The last record written for all of them, and how many were passed over."""
+        if not asked.acks:
+            raise RequestRejected(ResponseCode.NO_MESSAGE, "nothing is acknowledged")
         last: AppendResult | None = None
         passed_over = 0
         unavailable: QueueUnavailable | None = None
-        for number, ack in enumerate(asked.acks, start=1):
+        for ack in asked.acks:
             try:
                 noted = self._ack_batch(ack, asked.broker_name or "")
             except QueueUnavailable as error:
@@ -310,8 +315,7 @@ class AckProcessor:
             else:
                 last = noted.record or last
                 passed_over += noted.passed_over
-            if number % _ACKS_IN_A_SLICE == 0:
-                yield
+            yield
         if unavailable is not None:
             raise unavailable
         return _Noted(last, passed_over)
