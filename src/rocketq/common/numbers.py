@@ -15,12 +15,16 @@ INT64_MAX: Final = 2**63 - 1
 
 # A sign and the 19 digits of 2**63; more would be out of range or begin with idle zeros.
 _TEXT_LIMIT: Final = 20
+# So many digits are in range whatever they are.
+_SURE_DIGITS: Final = 18
 _FLOAT_LIMIT: Final = 64
 _FLOAT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def parse_int64(text: str | bytes) -> int | None:
     """A whole number of 64 bits, Java's long."""
+    if len(text) <= _SURE_DIGITS and text.isdigit() and text.isascii():
+        return int(text)
     if len(text) > _TEXT_LIMIT:
         return None
     digits = text[1:] if text[:1] in ("+", "-", b"+", b"-") else text
@@ -41,7 +45,12 @@ def parse_int32(text: str | bytes) -> int | None:
 
 def parse_natural(text: str | bytes | None, highest: int = INT64_MAX) -> int | None:
     """A whole number from 0 on; None also where there is no text, or the number is higher."""
-    number = None if text is None else parse_int64(text)
+    if text is None:
+        return None
+    if len(text) <= _SURE_DIGITS and text.isdigit() and text.isascii():
+        number: int | None = int(text)
+    else:
+        number = parse_int64(text)
     return number if number is not None and 0 <= number <= highest else None
 
 

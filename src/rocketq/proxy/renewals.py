@@ -100,6 +100,10 @@ class Renewals:
         self._by_client.setdefault(session.client_id, {})[key] = held
         self._plan(held)
 
+    def holds(self, client_id: str) -> bool:
+        """Whether anything is renewed for a client."""
+        return client_id in self._by_client
+
     async def take(
         self, client_id: str, group: str, message_id: str, handle: ReceiptHandle
     ) -> ReceiptHandle | None:

@@ -5,7 +5,7 @@ import logging
 import zlib
 from typing import Any, Final
 
-from rocketq.common.numbers import parse_int64
+from rocketq.common.numbers import INT32_MAX, parse_int64, parse_natural
 from rocketq.message.compression import MAX_DECOMPRESSED_SIZE, CompressionError, decompress
 from rocketq.message.flags import is_compressed
 from rocketq.message.message import MessageExt
@@ -30,13 +30,22 @@ _HIDDEN: Final = RESERVED | {
 
 def grpc_message(record: MessageExt, topic: str, now_ms: int, handle: str | None = None) -> Any:
     """A message as clients of the gRPC protocol know it."""
+    message = pb.Message()
+    fill_message(message, record, resource(topic), now_ms, handle)
+    return message
+
+
+def fill_message(
+    message: Any, record: MessageExt, topic: Any, now_ms: int, handle: str | None = None
+) -> None:
+    """Write a record into a message that is empty."""
     properties = record.properties
     body, encoding = _body(record)
-    message = pb.Message(
-        body=body,
-        user_properties={name: value for name, value in properties.items() if name not in _HIDDEN},
-    )
-    message.topic.CopyFrom(resource(topic))
+    message.body = body
+    user = {name: value for name, value in properties.items() if name not in _HIDDEN}
+    if user:
+        message.user_properties.update(user)
+    message.topic.CopyFrom(topic)
     system = message.system_properties
     tag = properties.get(PropertyName.TAGS)
     if tag:
@@ -67,15 +76,15 @@ def grpc_message(record: MessageExt, topic: str, now_ms: int, handle: str | None
         system.trace_context = properties[PropertyName.TRACE_CONTEXT]
     if LITE_TOPIC in properties:
         system.lite_topic = properties[LITE_TOPIC]
-    priority = parse_int64(properties.get(PropertyName.PRIORITY, ""))
-    if priority is not None and 0 <= priority < 1 << 31:
-        system.priority = priority
+    if PropertyName.PRIORITY in properties:
+        priority = parse_natural(properties[PropertyName.PRIORITY], INT32_MAX)
+        if priority is not None:
+            system.priority = priority
     origin = properties.get(PropertyName.DLQ_ORIGIN_TOPIC)
     origin_id = properties.get(PropertyName.DLQ_ORIGIN_MESSAGE_ID)
     if origin and origin_id:
         system.dead_letter_queue.topic = origin
         system.dead_letter_queue.message_id = origin_id
-    return message
 
 
 def _body(record: MessageExt) -> tuple[bytes, int]:
@@ -119,8 +128,9 @@ def _type_of(properties: dict[str, str]) -> int:
 
 
 def _delivery_ms(properties: dict[str, str], now_ms: int) -> int | None:
-    seconds = parse_int64(properties.get(PropertyName.TIMER_DELAY_SEC, ""))
-    if seconds is not None:
-        return now_ms + max(min(seconds, 1 << 40), 0) * 1000
-    deliver_ms = parse_int64(properties.get(PropertyName.TIMER_DELIVER_MS, ""))
-    return None if deliver_ms is None or deliver_ms < 0 else min(deliver_ms, 253402300799000)
+    if PropertyName.TIMER_DELAY_SEC in properties:
+        seconds = parse_int64(properties[PropertyName.TIMER_DELAY_SEC])
+        if seconds is not None:
+            return now_ms + max(min(seconds, 1 << 40), 0) * 1000
+    deliver_ms = parse_natural(properties.get(PropertyName.TIMER_DELIVER_MS))
+    return None if deliver_ms is None else min(deliver_ms, 253402300799000)

@@ -43,14 +43,14 @@ class Messages:
         }
         """Request and response class of each RPC."""
 
+        # As attributes of its own they are found at once.
+        self.__dict__.update(self._members)
+
     def _class(self, type_name: str) -> Any:
         return self._members[type_name.rpartition(".")[2]]
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self._members[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        raise AttributeError(name)
 
     def code_name(self, number: int) -> str:
         return self._code_names.get(number, str(number))

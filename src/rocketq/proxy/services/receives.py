@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rocketq.client.consumer.pop.popped import popped_messages
 from rocketq.client.consumer.pop.receipt import PopReceipt
@@ -13,8 +13,8 @@ from rocketq.message.message import MessageExt
 from rocketq.message.queue import MessageQueue
 from rocketq.proxy.adapter import checks
 from rocketq.proxy.adapter.handles import UNKNOWN_POSITION, ReceiptHandle
-from rocketq.proxy.adapter.incoming import grpc_message
-from rocketq.proxy.adapter.queues import readable_brokers
+from rocketq.proxy.adapter.incoming import fill_message
+from rocketq.proxy.adapter.queues import readable_brokers, resource
 from rocketq.proxy.calls import Call, Rpcs
 from rocketq.proxy.cluster import CALL_S, Cluster
 from rocketq.proxy.config import ProxyConfig
@@ -56,6 +56,13 @@ class _Filter:
     def wants(self, message: MessageExt) -> bool:
         """Brokers compare hashes of tags; two tags may have the same."""
         return self.tags is None or self.tags.matches_tag(message.tags)
+
+
+class _Received(NamedTuple):
+    """A message, and what its client is given to hold."""
+
+    message: MessageExt
+    handle: ReceiptHandle
 
 
 class ReceiveService:
@@ -212,7 +219,8 @@ class ReceiveService:
             queue = MessageQueue(header.topic, broker, _ALL_QUEUES)
             answer = reply.header(PopMessageResponse)
             messages = popped_messages(reply.body, answer, queue, header.consumer_group)
-            self._give_back(messages, header.consumer_group, header.topic)
+            received = [_Received(message, _handle_of(message)) for message in messages]
+            self._give_back(received, header.consumer_group, header.topic)
 
     def _wanted(
         self,
@@ -222,7 +230,7 @@ class ReceiveService:
         group: str,
         topic: str,
         call: Call,
-    ) -> list[MessageExt]:
+    ) -> list["_Received"]:
         """Without messages of other tags, and without those that were tried too often."""
         wanted = []
         for message in found:
@@ -234,11 +242,11 @@ class ReceiveService:
                     self._popped.quietly(self._popped.forward(handle, group, topic, message.msg_id))
                 )
             else:
-                wanted.append(message)
+                wanted.append(_Received(message, handle))
         return wanted
 
     async def _deliver(
-        self, messages: list[MessageExt], group: str, topic: str, call: Call, auto_renew: bool
+        self, messages: list["_Received"], group: str, topic: str, call: Call, auto_renew: bool
     ) -> None:
         session = self._sessions.get(call.client_id)
         is_renewed = auto_renew and self._config.enable_proxy_auto_renew
@@ -254,13 +262,15 @@ class ReceiveService:
         stream = call.stream
         stream.send(pb.ReceiveMessageResponse(status=OK).SerializeToString())
         sent = 0
+        name = resource(topic)
         try:
-            for message in messages:
+            for message, handle in messages:
                 if stream.is_over:
                     break
-                handle = _handle_of(message)
-                made = grpc_message(message, topic, now_ms, str(handle))
-                stream.send(pb.ReceiveMessageResponse(message=made).SerializeToString())
+                response = pb.ReceiveMessageResponse()
+                made = response.message
+                fill_message(made, message, name, now_ms, str(handle))
+                stream.send(response.SerializeToString())
                 await stream.drained()
                 sent += 1
                 if is_renewed and session is not None and not stream.is_over:
@@ -279,12 +289,12 @@ class ReceiveService:
                 self._give_back(messages[sent:], group, topic)
         self._end(call)
 
-    def _give_back(self, messages: list[MessageExt], group: str, topic: str) -> None:
-        for message in messages:
+    def _give_back(self, messages: list["_Received"], group: str, topic: str) -> None:
+        for _, handle in messages:
             self._rpcs.start(
                 self._popped.quietly(
                     self._popped.change(
-                        _handle_of(message),
+                        handle,
                         group,
                         topic,
                         self._config.invisible_time_millis_when_clear,
@@ -312,25 +322,28 @@ class ReceiveService:
         group = checks.group_of(request.group)
         if not request.entries:
             raise Refused(pb.BAD_REQUEST, "nothing is acknowledged")
-        results = []
-        asked: list[tuple[Any, ReceiptHandle]] = []
-        for entry in request.entries:
-            result = pb.AckMessageResultEntry(
-                message_id=entry.message_id, receipt_handle=entry.receipt_handle
-            )
-            results.append(result)
+        statuses: list[Any] = [OK] * len(request.entries)
+        handles: dict[int, ReceiptHandle] = {}
+        for number, entry in enumerate(request.entries):
             try:
                 checks.refuse_lite(entry.lite_topic)
-                handle = await self._newest(entry.receipt_handle, group, entry.message_id, call)
-                asked.append((result, handle))
+                handles[number] = await self._newest(
+                    entry.receipt_handle, group, entry.message_id, call
+                )
             except Refused as error:
-                result.status.CopyFrom(error.status)
-        handles = [handle for _, handle in asked]
-        failures = await self._popped.ack_all(handles, group, topic, call)
-        for (result, _), failure in zip(asked, failures, strict=True):
-            result.status.CopyFrom(OK if failure is None else refusal_for(failure).status)
+                statuses[number] = error.status
+        failures = await self._popped.ack_all(list(handles.values()), group, topic, call)
+        for number, failure in zip(handles, failures, strict=True):
+            if failure is not None:
+                statuses[number] = refusal_for(failure).status
         return pb.AckMessageResponse(
-            status=common_status([result.status for result in results]), entries=results
+            status=common_status(statuses),
+            entries=[
+                pb.AckMessageResultEntry(
+                    message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status
+                )
+                for entry, status in zip(request.entries, statuses, strict=True)
+            ],
         )
 
     async def _newest(self, text: str, group: str, message_id: str, call: Call) -> ReceiptHandle:
@@ -338,8 +351,9 @@ class ReceiveService:
         handle = ReceiptHandle.decode(text)
         if handle is None:
             raise Refused(pb.INVALID_RECEIPT_HANDLE, "this is no receipt handle")
-        newest = await self._renewals.take(call.client_id, group, message_id, handle)
-        handle = newest or handle
+        if self._renewals.holds(call.client_id):
+            newest = await self._renewals.take(call.client_id, group, message_id, handle)
+            handle = newest or handle
         if handle.is_expired(self._clock.now_ms()):
             raise Refused(pb.INVALID_RECEIPT_HANDLE, "the receipt handle has expired")
         return handle
