@@ -75,7 +75,7 @@ def main() -> None:
         java.install([java.V5, java.V4, java.CLIENT_4])
         if not options.only or any(name.startswith("grpc-") for name in options.only):
             grpc.install()
-        if not options.only or "users-go" in options.only:
+        if not options.only or {"users-go", "users-cpp"} & set(options.only):
             security.install()
         alone_on_loopback()
 

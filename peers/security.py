@@ -9,8 +9,9 @@ The users of a broker, and what is expected of each:
 
 Each case runs plain and encrypted; the last ones want encryption, and users on the NameServer, too.
 mqadmin's commands for users and policies are run against a Java broker and against ours, and have
-to print the same. Those of RocketMQ 4 for accounts are not: 4.9.7's broker, as Maven has it, does
-not start with `aclEnable`.
+to print the same. Those of RocketMQ 4 for accounts have no Java broker to compare with: 4.9.7's, as
+Maven has it, does not start with `aclEnable`. mqadmin 4.9.7 runs them against ours: it has to print
+what it prints after a success, and to see what it has changed.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -93,6 +95,8 @@ IN_THE_CLEAR = {
 }
 ENCRYPTED = " over TLS"
 GO_CLIENT = "github.com/apache/rocketmq-client-go/v2@v2.1.2"
+CPP_CLIENT = "rocketmq==0.4.4"
+"""Apache's rocketmq-client-cpp of 2019, and what calls it from Python."""
 WITHIN_S = 600.0
 
 
@@ -223,9 +227,10 @@ def java_program(release: str, folder: Path, trusted: Path | None) -> list[str]:
 
 
 def install() -> None:
-    """Fetch Go's client; afterwards no network is needed."""
+    """Fetch the clients of Go and C++; afterwards no network is needed."""
     if shutil.which("go"):
         go_program(Path(), None)
+    cpp_program(Path(), None)
 
 
 def go_program(folder: Path, trusted: Path | None) -> list[str]:
@@ -238,6 +243,17 @@ def go_program(folder: Path, trusted: Path | None) -> list[str]:
         for words in (["get", GO_CLIENT], ["mod", "tidy"], ["build", "-o", "security", "."]):
             subprocess.run(["go", *words], cwd=place, check=True, capture_output=True)
     return [str(program)]
+
+
+def cpp_program(folder: Path, trusted: Path | None) -> list[str]:
+    place = java.CACHE / "cpp-remoting-client"
+    python = place / "bin" / "python"
+    if not (place / "installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", CPP_CLIENT]
+        subprocess.run([str(python), *words], check=True, capture_output=True)
+        (place / "installed").touch()
+    return [str(python), str(java.HERE / "security_cpp.py")]
 
 
 def run_cases(
@@ -325,6 +341,10 @@ def go_client(folder: Path, rows: Sequence[str]) -> Outcomes:
     if not shutil.which("go"):
         return {}
     return cases_of_client(go_program, folder, rows, encrypts=False, actions=("send", "push"))
+
+
+def cpp_client(folder: Path, rows: Sequence[str]) -> Outcomes:
+    return cases_of_client(cpp_program, folder, rows, encrypts=False, actions=("send", "push"))
 
 
 # Brokers of the other side
@@ -429,12 +449,88 @@ def mqadmin(folder: Path, rows: Sequence[str]) -> Outcomes:
     return {row: each for row, each in found.items() if not rows or row in rows}
 
 
+# Command, and what it has to print; with "not " before it, what it must not.
+ACCOUNT_COMMANDS = [
+    ("getAclConfig -b $BROKER", "accessKey         : RocketMQ"),
+    (
+        "updateAclConfig -b $BROKER -a dora -s dora-secret -t orders=PUB,stock=SUB -g billing=SUB"
+        " -i DENY -u SUB -w 10.0.0.* -m false",
+        "create or update plain access config to $BROKER success.",
+    ),
+    ("getAclConfig -b $BROKER", "accessKey         : dora"),
+    ("getAclConfig -b $BROKER", "orders=PUB"),
+    ("updateAclConfig -b $BROKER -a dora -s dora-secret -t orders=DENY", "success."),
+    ("getAclConfig -b $BROKER", "orders=DENY"),
+    ("updateAclConfig -b $BROKER -a eve -s short", "not success."),
+    (
+        "updateGlobalWhiteAddr -b $BROKER -g 10.1.0.1,10.1.0.2",
+        "update global white remote addresses to $BROKER success.",
+    ),
+    ("getAclConfig -b $BROKER", "10.1.0.2"),
+    (
+        "clusterAclConfigVersion -c DefaultCluster",
+        "get cluster's plain access config version success.",
+    ),
+    ("clusterAclConfigVersion -b $BROKER", "$BROKER"),
+    (
+        "deleteAclConfig -b $BROKER -a dora",
+        "delete plain access config account from $BROKER success.",
+    ),
+    ("getAclConfig -b $BROKER", "not dora"),
+    ("deleteAclConfig -b $BROKER -a dora", "not success."),
+]
+ACCOUNTS = """accounts:
+- accessKey: RocketMQ
+  secretKey: '12345678'
+  admin: true
+- accessKey: nobody
+  secretKey: '87654321'
+"""
+
+
+def mqadmin_4(folder: Path, rows: Sequence[str]) -> Outcomes:
+    """Accounts: with an administrator's, and with one that has no rights."""
+    found: dict[str, Outcome] = {}
+
+    def note(row: str, ok: bool, detail: str) -> None:
+        earlier = found.get(row, Outcome(True))
+        kept = "; ".join(part for part in (earlier.detail, "" if ok else detail) if part)
+        found[row] = Outcome(earlier.ok and ok, kept)
+
+    with Cluster(folder) as cluster:
+        accounts = cluster.folder / "plain_acl.yml"
+        accounts.write_text(ACCOUNTS)
+        namesrv = cluster.rocketq_namesrv()
+        settings = {"aclEnable": "true", "rocketmq.acl.plain.file": str(accounts)}
+        broker = cluster.rocketq_broker("a", namesrv, **settings)
+        tools = cluster.folder / "conf" / "tools.yml"
+        for user, secret in (("RocketMQ", "12345678"), ("nobody", "87654321")):
+            tools.write_text(f"accessKey: {user}\nsecretKey: '{secret}'\n")
+            session = AdminSession(cluster, namesrv, {"BROKER": broker.address}, java.V4)
+            try:
+                for line, text in ACCOUNT_COMMANDS:
+                    said = session.run(Invocation(*_words(line)))
+                    command = line.partition(" ")[0]
+                    if user == "nobody":
+                        row = f"mqadmin 4 {command}, no administrator"
+                        note(row, "success." not in said, f"{line}: {said[-200:]}")
+                        continue
+                    wanted = text.removeprefix("not ").replace("$BROKER", broker.address)
+                    ok = (wanted in said) != text.startswith("not ")
+                    note(f"mqadmin 4 {command}", ok, f"{line}: {said[-300:]}")
+            finally:
+                session.close()
+    return {row: each for row, each in found.items() if not rows or row in rows}
+
+
 COLUMNS = [
     Column("users-java-5", "Java 5.5.0 client", partial(java_client, java.V5)),
     Column("users-java-4", "Java 4.9.8 client", partial(java_client, java.CLIENT_4)),
     Column("users-go", "Go client 2.1.2", go_client),
+    Column("users-cpp", "C++ client", cpp_client),
     Column("users-java-broker", "Java 5.5.0 broker → rocketq NameServer", java_brokers),
     Column("users-mqadmin", "mqadmin 5.5.0 → rocketq", mqadmin),
+    Column("users-mqadmin-4", "mqadmin 4.9.7 → rocketq", mqadmin_4),
 ]
 
 

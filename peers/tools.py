@@ -84,11 +84,13 @@ class OurSession(Session):
 class AdminSession(Session):
     """One JVM that runs many commands against one cluster."""
 
-    def __init__(self, cluster: Cluster, namesrv: Server, names: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, namesrv: Server, names: dict[str, str], release: str = java.V5
+    ) -> None:
         super().__init__(names)
-        classes = java.compiled("AdminSession.java", java.V5)
+        classes = java.compiled("AdminSession.java", release)
         jvm = [*java.SMALL_JVM, f"-Drocketmq.namesrv.addr={namesrv.address}"]
-        command = java.command(java.V5, "AdminSession", cluster.folder, classes, jvm=jvm)
+        command = java.command(release, "AdminSession", cluster.folder, classes, jvm=jvm)
         with open(cluster.folder / "admin.log", "w") as log:
             self._process = subprocess.Popen(
                 command,
