@@ -453,13 +453,13 @@ def mqadmin(folder: Path, rows: Sequence[str]) -> Outcomes:
 ACCOUNT_COMMANDS = [
     ("getAclConfig -b $BROKER", "accessKey         : RocketMQ"),
     (
-        "updateAclConfig -b $BROKER -a dora -s dora-secret -t orders=PUB,stock=SUB -g billing=SUB"
+        "updateAclConfig -b $BROKER -a dorothea -s dorothea-secret -t orders=PUB,stock=SUB -g billing=SUB"
         " -i DENY -u SUB -w 10.0.0.* -m false",
         "create or update plain access config to $BROKER success.",
     ),
-    ("getAclConfig -b $BROKER", "accessKey         : dora"),
+    ("getAclConfig -b $BROKER", "accessKey         : dorothea"),
     ("getAclConfig -b $BROKER", "orders=PUB"),
-    ("updateAclConfig -b $BROKER -a dora -s dora-secret -t orders=DENY", "success."),
+    ("updateAclConfig -b $BROKER -a dorothea -s dorothea-secret -t orders=DENY", "success."),
     ("getAclConfig -b $BROKER", "orders=DENY"),
     ("updateAclConfig -b $BROKER -a eve -s short", "not success."),
     (
@@ -473,17 +473,17 @@ ACCOUNT_COMMANDS = [
     ),
     ("clusterAclConfigVersion -b $BROKER", "$BROKER"),
     (
-        "deleteAclConfig -b $BROKER -a dora",
+        "deleteAclConfig -b $BROKER -a dorothea",
         "delete plain access config account from $BROKER success.",
     ),
-    ("getAclConfig -b $BROKER", "not dora"),
-    ("deleteAclConfig -b $BROKER -a dora", "not success."),
+    ("getAclConfig -b $BROKER", "not dorothea"),
+    ("deleteAclConfig -b $BROKER -a dorothea", "not success."),
 ]
 ACCOUNTS = """accounts:
 - accessKey: RocketMQ
   secretKey: '12345678'
   admin: true
-- accessKey: nobody
+- accessKey: anybody
   secretKey: '87654321'
 """
 
@@ -504,14 +504,14 @@ def mqadmin_4(folder: Path, rows: Sequence[str]) -> Outcomes:
         settings = {"aclEnable": "true", "rocketmq.acl.plain.file": str(accounts)}
         broker = cluster.rocketq_broker("a", namesrv, **settings)
         tools = cluster.folder / "conf" / "tools.yml"
-        for user, secret in (("RocketMQ", "12345678"), ("nobody", "87654321")):
+        for user, secret in (("RocketMQ", "12345678"), ("anybody", "87654321")):
             tools.write_text(f"accessKey: {user}\nsecretKey: '{secret}'\n")
             session = AdminSession(cluster, namesrv, {"BROKER": broker.address}, java.V4)
             try:
                 for line, text in ACCOUNT_COMMANDS:
                     said = session.run(Invocation(*_words(line)))
                     command = line.partition(" ")[0]
-                    if user == "nobody":
+                    if user == "anybody":
                         row = f"mqadmin 4 {command}, no administrator"
                         note(row, "success." not in said, f"{line}: {said[-200:]}")
                         continue

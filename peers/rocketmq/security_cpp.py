@@ -28,7 +28,6 @@ def send(namesrv: str, user: str, secret: str, topic: str, body: str) -> None:
 
     producer: Any = Producer(name("producers"), timeout=10_000)
     producer.set_namesrv_addr(namesrv)
-    producer.set_instance_name(name("instance"))
     if user:
         producer.set_session_credentials(user, secret, CHANNEL)
     producer.start()
