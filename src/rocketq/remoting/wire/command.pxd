@@ -72,6 +72,7 @@ cdef Command encoded_reply(
     Command request, int code, bytes ext_json, bytes remark_json, object body
 )
 
+@cython.locals(size="Py_ssize_t")
 cdef Py_ssize_t size_of(object body) except -1
 
 cdef const unsigned char* address_of(object buffer) except NULL
