@@ -449,12 +449,13 @@ def mqadmin(folder: Path, rows: Sequence[str]) -> Outcomes:
     return {row: each for row, each in found.items() if not rows or row in rows}
 
 
+_NO_ADMINISTRATOR = "Need admin permission"
 # Command, and what it has to print; with "not " before it, what it must not.
 ACCOUNT_COMMANDS = [
     ("getAclConfig -b $BROKER", "accessKey         : RocketMQ"),
     (
-        "updateAclConfig -b $BROKER -a dorothea -s dorothea-secret -t orders=PUB,stock=SUB -g billing=SUB"
-        " -i DENY -u SUB -w 10.0.0.* -m false",
+        "updateAclConfig -b $BROKER -a dorothea -s dorothea-secret -t orders=PUB,stock=SUB"
+        " -g billing=SUB -i DENY -u SUB -w 10.0.0.* -m false",
         "create or update plain access config to $BROKER success.",
     ),
     ("getAclConfig -b $BROKER", "accessKey         : dorothea"),
@@ -513,7 +514,8 @@ def mqadmin_4(folder: Path, rows: Sequence[str]) -> Outcomes:
                     command = line.partition(" ")[0]
                     if user == "anybody":
                         row = f"mqadmin 4 {command}, no administrator"
-                        note(row, "success." not in said, f"{line}: {said[-200:]}")
+                        cause = said.partition("Caused by: ")[2]
+                        note(row, _NO_ADMINISTRATOR in cause, f"{line}: {cause[:200]}")
                         continue
                     wanted = text.removeprefix("not ").replace("$BROKER", broker.address)
                     ok = (wanted in said) != text.startswith("not ")

@@ -46,7 +46,12 @@ public class AdminSession {
 
     /** In a process of its own each command is a new one; some cannot run twice. */
     private static void forgetCommands() throws Exception {
-        Field commands = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
+        Field commands;
+        try {
+            commands = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
+        } catch (NoSuchFieldException ofVersion4) {
+            commands = MQAdminStartup.class.getDeclaredField("subCommandList");
+        }
         commands.setAccessible(true);
         ((List<?>) commands.get(null)).clear();
     }

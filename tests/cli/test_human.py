@@ -1,6 +1,7 @@
 """`rocketq topic`, `group`, `broker`, `cluster`, `message` and `user`."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -81,8 +82,14 @@ def test_brokers_are_listed_and_their_settings_shown_and_changed(broker: LocalBr
     assert ask(broker, "cluster", "config", "broker-a", "fileReservedTime") == "48\n"
 
 
+def rateless(text: str) -> str:
+    """Without what changes from one moment to the next."""
+    return re.sub(r"\d+\.\d\b", "?", text)
+
+
 def test_a_broker_is_asked_where_a_word_follows(broker: LocalBroker) -> None:
-    assert ask(broker, "broker", "list") == ask(broker, "cluster", "list")
+    listed, clusters = (ask(broker, noun, "list") for noun in ("broker", "cluster"))
+    assert rateless(listed) == rateless(clusters)
     assert "commitLogMaxOffset" in ask(broker, "broker", "describe", "broker-a")
     assert ask(broker, "broker", "config", broker.address, "brokerName") == "broker-a\n"
     assert "--printImportantConfig" in run("broker", "--help").stdout
