@@ -94,9 +94,11 @@ async def test_a_master_does_not_wait_long_for_slaves_that_say_nothing(
         before, _, _ = await brokers.newest_reign()
         address = await brokers.complete()
         way, log = brokers.to_controller[address], brokers.to_log[address]
+        cut_at = asyncio.get_running_loop().time()
         cut(way, log)
         # haMaxTimeSlaveSilent is 2 s; haMaxTimeSlaveNotCatchup would be 15.
         await history.next_acknowledged(10)
+        print(f"{cut.__name__}: {history.longest_pause(cut_at):.3f} s without acknowledgements")
         after, _, _ = await brokers.newest_reign()
         assert after == before, "the controller hears its master"
         _heal(way, log)
