@@ -91,3 +91,30 @@ def test_no_compiled_file_hides_a_source_that_is_not_hot() -> None:
         if path not in listed and path.with_name(path.name.split(".")[0] + ".py").exists()
     ]
     assert not stray, "delete these: they run instead of the sources beside them"
+
+
+DECLARED = re.compile(
+    r"(?:@cython\.locals\((?P<typed>[^()]*)\)\s*)?"
+    r"^ *cp?def [^\n(]*?(?P<name>\w+)\((?P<given>[^()]*)\)",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("module", hot_modules())
+def test_what_is_counted_in_a_typed_function_has_a_type(module: str) -> None:
+    """A sum without one is a Python number, made anew with every addend."""
+    types = source(module, ".pxd")
+    typed = {
+        each["name"]: set(re.findall(r"\w+", f"{each['typed'] or ''} {each['given']}"))
+        for each in DECLARED.finditer(types.read_text() if types.exists() else "")
+    }
+    untyped = [
+        f"{function.name}: {node.target.id}"
+        for function in ast.walk(ast.parse(source(module, ".py").read_text()))
+        if isinstance(function, ast.FunctionDef) and function.name in typed
+        for node in ast.walk(function)
+        if isinstance(node, ast.AugAssign)
+        and isinstance(node.target, ast.Name)
+        and node.target.id not in typed[function.name]
+    ]
+    assert not untyped
