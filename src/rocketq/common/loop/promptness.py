@@ -17,10 +17,10 @@ import sys
 import time
 from typing import Final
 
-# Containers made and not freed between two looks at the newest ones, and how many of these looks
-# come before one at those that passed. Python's own look at everything never comes.
-_THRESHOLDS: Final = (2_000, 3, 1_000_000_000)
-_LOOKS_BEFORE_ALL: Final = 2
+# Containers made and not freed between two looks at the newest ones: more than the answers of a
+# turn, whose pieces are gone when they are written. What passes waits for a look at everything;
+# Python's own looks at more than the newest never come.
+_THRESHOLDS: Final = (20_000, 1_000_000_000, 1_000_000_000)
 _LONG_S: Final = 0.005
 
 _THREAD_S: Final = 0.0002
@@ -31,18 +31,18 @@ class _Looks:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._since_all = 0
+        self._is_planned = False
 
     def __call__(self, phase: str, about: dict[str, int]) -> None:
-        if phase == "start" or about["generation"] != 1:
+        if phase == "start" or about["generation"] == 2 or self._is_planned:
             return
-        self._since_all += 1
         # Nothing can be collected from here; and the loop is the one that must not wait.
-        if self._since_all == _LOOKS_BEFORE_ALL and not self._loop.is_closed():
+        if not self._loop.is_closed():
+            self._is_planned = True
             self._loop.call_soon_threadsafe(self.look_at_all)
 
     def look_at_all(self) -> None:
-        self._since_all = 0
+        self._is_planned = False
         began = time.perf_counter()
         gc.collect()
         if time.perf_counter() - began > _LONG_S:
