@@ -280,10 +280,14 @@ def in_sync(namesrv: str, controller: str, count: int) -> tuple[str, str]:
     return run(addresses())
 
 
-def start_controller(cluster: Cluster, side: str = ROCKETQ) -> str:
+def start_controller(cluster: Cluster, side: str = ROCKETQ, **settings: str) -> str:
+    """`settings` are for ours."""
     port = cluster.port("controller")
-    command = _rocketq_controller if side == ROCKETQ else _java_controller
-    server = cluster.run(f"{side}-controller", command(cluster.folder, port))
+    if side == ROCKETQ:
+        command = _rocketq_controller(cluster.folder, port, settings)
+    else:
+        command = _java_controller(cluster.folder, port)
+    server = cluster.run(f"{side}-controller", command)
     address = f"127.0.0.1:{port}"
     deadline = time.monotonic() + WITHIN_S
     while not _listens(address):
@@ -293,9 +297,10 @@ def start_controller(cluster: Cluster, side: str = ROCKETQ) -> str:
     return address
 
 
-def _rocketq_controller(folder: Path, port: int) -> list[str]:
+def _rocketq_controller(folder: Path, port: int, settings: dict[str, str]) -> list[str]:
     command = [sys.executable, "-m", "rocketq.cli", "controller", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--dir", str(folder / "controller")]
+    command += [word for pair in settings.items() for word in ("--set", "=".join(pair))]
     return [*command, "--log-level", "info"]
 
 

@@ -31,9 +31,9 @@ PARTS = [
     (
         "Users, rights and encryption",
         "Clients with right, wrong and missing credentials and rights, against brokers and "
-        "NameServers with users, plain and encrypted; Java's broker at our NameServer; the "
-        "commands for users and policies of mqadmin 5, compared as above, and those for accounts "
-        "of mqadmin 4.",
+        "NameServers with users, plain and encrypted; Java's broker at our NameServer and our "
+        "controller; the commands for users and policies of mqadmin 5, compared as above, and "
+        "those for accounts of mqadmin 4.",
         security.COLUMNS,
     ),
     (

@@ -28,6 +28,7 @@ from pathlib import Path
 
 from peers import java
 from peers.admin_commands import Invocation
+from peers.elected import start_controller
 from peers.masked import difference
 from peers.outcomes import Column, Outcome, Outcomes, run_program
 from peers.servers import Cluster, Server, answers
@@ -35,6 +36,7 @@ from peers.tools import AdminSession
 from rocketq.remoting import Command, RemotingClient, RequestCode
 from rocketq.remoting.access import RequestSigner
 from rocketq.remoting.bodies.access import AclInfo, Policy, PolicyEntry, UserInfo
+from rocketq.remoting.bodies.route import ClusterInfo
 from rocketq.remoting.headers import CreateTopic
 from rocketq.remoting.headers.access import CreateAcl, CreateUser
 from rocketq.remoting.headers.namesrv import GetRouteInfo
@@ -98,6 +100,7 @@ GO_CLIENT = "github.com/apache/rocketmq-client-go/v2@v2.1.2"
 CPP_CLIENT = "rocketmq==0.4.4"
 """Apache's rocketmq-client-cpp of 2019, and what calls it from Python."""
 WITHIN_S = 600.0
+ELECTED_WITHIN_S = 60.0
 
 
 # Servers
@@ -130,7 +133,7 @@ def wait_for_route(namesrv: str, topic: str, tls: ClientTls | None = None) -> No
 def broker_names(namesrv: str) -> list[str]:
     request = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
     [reply] = asyncio.run(_ask(namesrv, None, request))
-    return sorted(json.loads(bytes(reply.body))["brokerAddrTable"])
+    return sorted(ClusterInfo.decode(reply.body).broker_addr_table)
 
 
 def make_users(address: str, tls: ClientTls | None = None) -> None:
@@ -371,7 +374,31 @@ def java_brokers(folder: Path, rows: Sequence[str]) -> Outcomes:
         names = broker_names(namesrv.address)
         is_kept_out = "broker-b" not in names
         found["Java broker without credentials does not"] = Outcome(is_kept_out, f"{names}")
+    found |= elected_java_brokers(folder)
     return {row: each for row, each in found.items() if not rows or row in rows}
+
+
+def elected_java_brokers(folder: Path) -> Outcomes:
+    """A Java broker has to prove itself to our controller; the NameServer lets anybody in."""
+    found: dict[str, Outcome] = {}
+    inner = "innerClientAuthenticationCredentials"
+    with Cluster(folder, answers) as cluster:
+        namesrv = cluster.rocketq_namesrv()
+        controller = start_controller(cluster, **WITH_USERS)
+        elected = {"enableControllerMode": "true", "controllerAddr": controller}
+        elected |= {"brokerIP2": "127.0.0.1"}
+        known = OF_JAVA | {inner: WITH_USERS[inner]}
+        cluster.java_broker("c", namesrv, **elected, **known)
+        cluster.java_broker("d", namesrv, **elected)
+        deadline = time.monotonic() + ELECTED_WITHIN_S
+        while "broker-c" not in broker_names(namesrv.address) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(10)  # as long as the other one would have needed, and longer
+        names = broker_names(namesrv.address)
+    is_elected, is_kept_out = "broker-c" in names, "broker-d" not in names
+    found["Java broker with credentials is elected"] = Outcome(is_elected, f"{names}")
+    found["Java broker without credentials is not"] = Outcome(is_kept_out, f"{names}")
+    return found
 
 
 # mqadmin
