@@ -276,6 +276,7 @@ class Recovery:
             self._complete_from(),
             marks,
             beginnings=self._beginnings.by_name,
+            sectors_from=self._sectors_from(),
         )
         log_pass = LogReplay(
             self._log.segments,
@@ -296,7 +297,16 @@ class Recovery:
     def _complete_from(self) -> int:
         """Where records begin that may have been torn: those that were not flushed."""
         progress = self._checkpoint.progress
-        return NEVER if progress is None or progress.is_clean else progress.log_durable
+        if progress is None or (progress.is_clean and not self._is_crashed):
+            return NEVER
+        return progress.log_durable
+
+    def _sectors_from(self) -> int:
+        """Where records begin of which the power may have taken any sector."""
+        if not self._is_crashed:
+            return NEVER
+        progress = self._checkpoint.progress
+        return 0 if progress is None else progress.log_durable
 
     def _log_kept(self) -> int:
         progress = self._checkpoint.progress

@@ -14,6 +14,7 @@ from rocketq.store.queues.queue_tail cimport QueueTail as QueueTailType
 cdef int _VALID
 cdef int _MAX_QUEUE_ID
 cdef long long _MARK_DISTANCE
+cdef long long _SECTOR
 
 
 @cython.final
@@ -26,6 +27,7 @@ cdef class Replay:
     cdef bint _check_crc
     cdef bint _require_crc
     cdef long long _complete_from
+    cdef long long _sectors_from
     cdef long long _require_from
     cdef bint _is_growing
     cdef object _marks
@@ -56,5 +58,8 @@ cdef bint _is_plausible(RecordFieldsType fields) except -1
 
 @cython.locals(size="Py_ssize_t")
 cdef bint _is_complete(RecordFieldsType fields) except -1
+
+@cython.locals(properties=bytes, size="Py_ssize_t", at="Py_ssize_t", after="Py_ssize_t")
+cdef bint _lacks_sector(RecordFieldsType fields, long long position) except -1
 
 cdef bint _is_unfinished(const unsigned char* data, Py_ssize_t at, Py_ssize_t stop) noexcept

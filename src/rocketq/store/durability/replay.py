@@ -33,6 +33,7 @@ NEVER: Final = 1 << 62
 _VALID: Final = int(RecordStatus.VALID)
 _MAX_QUEUE_ID: Final = QUEUE_ID_LIMIT
 _MARK_DISTANCE: Final = 1 << 18
+_SECTOR: Final = 512
 
 
 class Replay:
@@ -49,11 +50,13 @@ class Replay:
         is_growing: bool = False,
         beginnings: dict[bytes, int] | None = None,
         tails: dict[str, dict[int, QueueTail]] | None = None,
+        sectors_from: int = NEVER,
     ) -> None:
         """`open_tail(topic, queue_id)` gives the tail of a queue, None to leave it out.
 
         From `complete_from` on records are looked at for missing ends: the checksum of the
-        body says nothing about the properties, which come last. `marks` are told where records
+        body says nothing about the properties, which come last. From `sectors_from` on they are
+        looked at for sectors that are missing in the middle. `marks` are told where records
         begin, now and then. With `is_growing` the log may end in the middle of a record, whose
         rest is still to come: the run ends before it. Records that lie before the beginning of
         their topic, by `beginnings`, are stepped over. `tails` are looked at before anybody is
@@ -67,6 +70,7 @@ class Replay:
         self._check_crc = check_crc
         self._require_crc = require_crc
         self._complete_from = complete_from
+        self._sectors_from = sectors_from
         # What was flushed stays, whatever has been configured since.
         self._require_from = 0 if complete_from == NEVER else complete_from
         self._is_growing = is_growing
@@ -102,6 +106,8 @@ class Replay:
             if not _is_plausible(fields):
                 return IMPLAUSIBLE
             if self.position >= self._complete_from and not _is_complete(fields):
+                return INCOMPLETE
+            if self.position >= self._sectors_from and _lacks_sector(fields, self.position):
                 return INCOMPLETE
             if self.beginnings is not None and self.position < self.beginnings.get(fields.topic, 0):
                 tail = None  # of a topic that was deleted since
@@ -171,6 +177,26 @@ def _is_complete(fields: RecordFields) -> bool:
     """
     size = len(fields.properties)
     return size == 0 or fields.properties[size - 1] == 2 or b"\0" not in fields.properties
+
+
+def _lacks_sector(fields: RecordFields, position: int) -> bool:
+    """Whether of the properties everything that lies in one sector is zeros.
+
+    Disks write sector by sector, in any order: with the power one may be lost that has others
+    behind it.
+    """
+    properties = fields.properties
+    if b"\0" not in properties:
+        return False
+    position += fields.size - len(properties)
+    size = len(properties)
+    at = 0
+    while at < size:
+        after = min(at + _SECTOR - (position + at) % _SECTOR, size)
+        if properties.count(0, at, after) == after - at:
+            return True
+        at = after
+    return False
 
 
 def _is_unfinished(data: Buffer, at: int, stop: int) -> bool:
