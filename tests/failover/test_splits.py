@@ -87,7 +87,7 @@ async def test_a_master_does_not_wait_long_for_slaves_that_say_nothing(
     tmp_path: Path, cut: Cut
 ) -> None:
     async with (
-        broker_set(tmp_path, with_detours=True) as brokers,
+        broker_set(tmp_path, with_detours=True, haMaxTimeSlaveSilent="2000") as brokers,
         stubborn_history(brokers) as history,
     ):
         await history.next_acknowledged(60)
@@ -96,7 +96,7 @@ async def test_a_master_does_not_wait_long_for_slaves_that_say_nothing(
         way, log = brokers.to_controller[address], brokers.to_log[address]
         cut_at = asyncio.get_running_loop().time()
         cut(way, log)
-        # haMaxTimeSlaveSilent is 2 s; haMaxTimeSlaveNotCatchup would be 15.
+        # haMaxTimeSlaveNotCatchup would be 15 s.
         await history.next_acknowledged(10)
         print(f"{cut.__name__}: {history.longest_pause(cut_at):.3f} s without acknowledgements")
         after, _, _ = await brokers.newest_reign()
