@@ -82,30 +82,6 @@ async def test_a_master_that_is_cut_off_acknowledges_nothing_more(tmp_path: Path
         await verdict(brokers, history)
 
 
-@pytest.mark.parametrize("cut", [_lose_slaves, _lose_reports])
-async def test_a_master_does_not_wait_long_for_slaves_that_say_nothing(
-    tmp_path: Path, cut: Cut
-) -> None:
-    async with (
-        broker_set(tmp_path, with_detours=True, haMaxTimeSlaveSilent="2000") as brokers,
-        stubborn_history(brokers) as history,
-    ):
-        await history.next_acknowledged(60)
-        before, _, _ = await brokers.newest_reign()
-        address = await brokers.complete()
-        way, log = brokers.to_controller[address], brokers.to_log[address]
-        cut_at = asyncio.get_running_loop().time()
-        cut(way, log)
-        # haMaxTimeSlaveNotCatchup would be 15 s.
-        await history.next_acknowledged(10)
-        print(f"{cut.__name__}: {history.longest_pause(cut_at):.3f} s without acknowledgements")
-        after, _, _ = await brokers.newest_reign()
-        assert after == before, "the controller hears its master"
-        _heal(way, log)
-        await brokers.complete()
-        await verdict(brokers, history)
-
-
 async def test_a_cut_connection_is_the_end_of_the_lease(tmp_path: Path) -> None:
     """The controller takes the end of a connection for that of the master, which is alive."""
     async with (

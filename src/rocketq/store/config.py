@@ -150,7 +150,6 @@ class StoreConfig:
     enable_auto_in_sync_replicas: bool = False
     # Where a controller elects masters.
     ha_max_time_slave_not_catchup: int = 15_000
-    ha_max_time_slave_silent: int = 15_000
     async_learner: bool = False
     duplication_enable: bool = False
 

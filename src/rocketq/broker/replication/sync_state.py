@@ -2,8 +2,7 @@
 
     comes in   has nearly everything: from then on nothing is acknowledged without it. When it has
                all from before as well, the controller is asked to count it in
-    goes out   its connection has ended, or it says nothing to what it is sent for
-               `haMaxTimeSlaveSilent`, or it was not level with the master for
+    goes out   its connection has ended, or it was not level with the master for
                `haMaxTimeSlaveNotCatchup`: the controller is asked to count it out, and until it
                has agreed, nothing is acknowledged without it
 
@@ -32,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _NEARLY_ALL: Final = 1 << 20
 """A slave that lacks no more than this will not be waited for long."""
-_LOOK_EVERY_S: Final = 0.5
+_LOOK_EVERY_S: Final = 1.0
 _ASK_AGAIN_S: Final = 0.2
 _ASK_WITHIN_S: Final = 2.0
 
@@ -118,7 +117,6 @@ class SyncStates:
         links = {link.broker_id: link for link in self._store.replicas.epoch_links()}
         self._seen |= {broker_id for broker_id in links if broker_id is not None}
         latest = now - self._live.store.ha_max_time_slave_not_catchup / 1000
-        heard = now - self._live.store.ha_max_time_slave_silent / 1000
         wanted = {reign.broker_id}
         for member in reign.members - {reign.broker_id}:
             link = links.get(member)
@@ -126,12 +124,11 @@ class SyncStates:
                 # One that never came may be about to.
                 if member not in self._seen and began > latest:
                     wanted.add(member)
-            elif link.has_caught_up_since(latest) and not link.is_silent_since(heard):
+            elif link.has_caught_up_since(latest):
                 wanted.add(member)
         joining = {}
         for broker_id, link in links.items():
-            may_join = not link.is_learner and not link.is_silent_since(heard)
-            if broker_id is not None and broker_id not in reign.members and may_join:
+            if broker_id is not None and broker_id not in reign.members and not link.is_learner:
                 target = self._target(reign, broker_id, link)
                 if target is not None:
                     joining[broker_id] = target

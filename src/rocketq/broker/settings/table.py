@@ -266,13 +266,6 @@ SECTIONS: Final = (
                 100,
                 _DAY_MS,
             ),
-            live(
-                "haMaxTimeSlaveSilent",
-                "A slave that says nothing for longer to what it was sent is out of sync.",
-                100,
-                _DAY_MS,
-                ours=True,
-            ),
             at_start("asyncLearner", "It is never in sync, and so never master."),
         ),
     ),

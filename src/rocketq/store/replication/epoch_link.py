@@ -36,7 +36,6 @@ class EpochSlaveLink(SlaveLink):
         self._epochs = epochs
         self._words = SlaveWords()
         self._mark = (0, self.caught_up_at)
-        self._waits_since: float | None = None  # for a word about what it was sent
         self._told = -1
         self._telling: asyncio.TimerHandle | None = None
 
@@ -65,7 +64,6 @@ class EpochSlaveLink(SlaveLink):
         if position is not None:
             self._reported(position)
             self._note_time()
-        self._waits_since = self._read_at if self.acknowledged < self.position else None
 
     def _first_position(self) -> int:
         assert self._words.hello is not None
@@ -86,10 +84,6 @@ class EpochSlaveLink(SlaveLink):
     def has_caught_up_since(self, when: float) -> bool:
         return self.acknowledged >= self._source.end or self.caught_up_at >= when
 
-    def is_silent_since(self, when: float) -> bool:
-        """Whether it was sent something before, and nothing was heard of it since."""
-        return self._waits_since is not None and self._waits_since < when
-
     # What it is sent
 
     def _allowance(self) -> int:
@@ -97,8 +91,6 @@ class EpochSlaveLink(SlaveLink):
 
     def _head(self, size: int) -> bytes:
         self._told = self._replicas.confirmed_for_slaves
-        if size and self._waits_since is None:
-            self._waits_since = asyncio.get_running_loop().time()
         return encode_head(size, self.position, self._epochs.at(self.position), self._told)
 
     def tell_confirmed(self) -> None:
